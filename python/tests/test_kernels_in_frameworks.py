@@ -9,6 +9,7 @@ from pyptx import kernels  # noqa: E402
 from pyptx.errors import AuthoringValueError, LaunchTypeError, LaunchValueError  # noqa: E402
 
 F = torch.nn.functional
+GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")])  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -132,13 +133,15 @@ def test_a_traced_product_takes_other_sizes():
         assert torch.equal(traced(x, w), kernels.matmul(x, w))
 
 
+@pytest.mark.parametrize("device", ["cpu", GPU])
 @pytest.mark.parametrize("name", ["matmul", "grouped_matmul", "softmax", "add_rms_norm"])
-def test_results_that_are_changed_in_place(name):
+def test_results_that_are_changed_in_place(name, device):
     """As those of torch's operators, which are no views."""
-    x, w = torch.randn(3, 5, 16).bfloat16().requires_grad_(), torch.randn(3, 16, 16).bfloat16()
+    x = torch.randn(3, 5, 16).bfloat16().to(device).requires_grad_()
+    w = torch.randn(3, 16, 16).bfloat16().to(device)
     y = {
         "matmul": lambda: kernels.matmul(x, w[0]),
-        "grouped_matmul": lambda: kernels.grouped_matmul(x, w, counts=numbers(5, 5, 5)),
+        "grouped_matmul": lambda: kernels.grouped_matmul(x, w, counts=numbers(5, 5, 5).to(device)),
         "softmax": lambda: kernels.softmax(x, 1),
         "add_rms_norm": lambda: kernels.add_rms_norm(x, x, w[0, 0])[0],
     }[name]()

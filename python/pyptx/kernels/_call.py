@@ -9,6 +9,7 @@ from pyptx import Tile, _core, differentiable_kernel
 from pyptx._arch import detect_arch
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._rows_split import Split
+from pyptx.kernels._target import OWN, simulated
 from pyptx.types import bf16, f16, f32, s32, s64
 
 __all__ = ["RowFunction", "columns", "has_clusters", "last", "matrix", "spelled"]
@@ -121,7 +122,9 @@ class RowFunction(_core.Choice):
         return result if is_matrix else self._shaped(result, shape)
 
     def _remember(self, tensors, out, options, run, given, named):
-        """Such tensors go to the kernel at once, where it is given them as they are."""
+        """Such tensors go to the kernel at once, where it is given them as they are.  Which kernel is simulated may be another the next time."""
+        if is_in_cpu(tensors[0]):
+            return
         if self.float32 is not None:
             guard_by_autocast(self, tensors[0])
         picks = [index for index, tensor in enumerate(tensors) if tensor is not None]
@@ -330,8 +333,13 @@ def name_for_compiler(name: str, *key) -> str:
 
 
 def has_clusters(tensor) -> bool:
-    """Whether the tensor is one of torch on a device with clusters of CTAs."""
-    return getattr(tensor, "is_cuda", False) and of_hopper()
+    """Whether the tensor is one of torch on a device with clusters of CTAs, or in the CPU's memory inside a `simulated_target` that has them."""
+    return of_hopper() if getattr(tensor, "is_cuda", False) else is_in_cpu(tensor) and simulated.target in OWN
+
+
+def is_in_cpu(array) -> bool:
+    """Of an array of NumPy or torch: whether the simulator runs its kernels."""
+    return not getattr(array, "is_cuda", not hasattr(array, "__array_interface__"))
 
 
 @constant_for_compiler

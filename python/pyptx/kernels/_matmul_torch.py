@@ -497,6 +497,10 @@ def run_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation
     return out if made is out else copied_to("grouped_matmul", out, made)
 
 
+def op_grouped(*given):
+    return no_view(run_grouped(*given))
+
+
 def fake_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation=None):
     told = (None, ends) if masked else (ends, None)
     columns = check_groups(a, b, *told, activation, scale_a, scale_b)
@@ -581,7 +585,7 @@ LIBRARY.define(
     " -> Tensor"
 )
 for device in ("CPU", "CUDA"):
-    LIBRARY.impl("grouped_matmul", run_grouped, device)
+    LIBRARY.impl("grouped_matmul", op_grouped, device)
 torch.library.register_fake("pyptx::grouped_matmul", fake_grouped, lib=LIBRARY)
 torch.library.register_vmap("pyptx::grouped_matmul", batched_groups, lib=LIBRARY)
 torch.library.register_autograd("pyptx::grouped_matmul", backward_grouped, setup_context=setup_grouped, lib=LIBRARY)

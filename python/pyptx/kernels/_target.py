@@ -1,4 +1,4 @@
-"""Which GPU's kernels multiply arrays in the memory of the CPU, on the simulator: `simulated_target`."""
+"""Which GPU's kernels run on arrays in the memory of the CPU, on the simulator: `simulated_target`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyptx._arch import detect_arch
 __all__ = ["family", "simulated", "simulated_target"]
 
 
-OWN = ("sm_90a", "sm_100a", "sm_103a")  # targets whose tensor cores are not mma.sync's
+OWN = ("sm_90a", "sm_100a", "sm_103a")  # targets whose tensor cores are not mma.sync's, and which have clusters
 
 
 class Simulated:
@@ -26,8 +26,9 @@ simulated = Simulated()
 
 @contextmanager
 def simulated_target(target: str) -> Iterator[None]:
-    """Inside `with`, products and attention of arrays in the CPU's memory are made by the kernels that a GPU of this target runs, "sm_90a" or "sm_100a",
-    on the simulator.  It holds for the whole process.  Raises ValueError for other targets, which all have the kernels of "sm_80".
+    """Inside `with`, functions of arrays in the CPU's memory are made by the kernels that a GPU of this target runs, "sm_90a" or "sm_100a", on the
+    simulator: products, attention, and functions of rows, of which Hopper and later GPUs have some by clusters.  It holds for the whole process.
+    Raises ValueError for other targets, which all have the kernels of "sm_80".
 
     Example:
         a = torch.randn(128, 64).bfloat16()

@@ -135,7 +135,7 @@ def lies_in_columns(x, dim: int) -> bool:
 def fills_gpu(x, dim: int) -> bool:
     """Whether there are enough columns: with fewer, it is quicker to copy them to rows."""
     behind = math.prod(x.shape[dim + 1 :])
-    return math.prod(x.shape[:dim]) * (behind * x.dtype.itemsize // (LANES * 16)) >= 128
+    return math.prod(x.shape[:dim]) * (behind * x.element_size() // (LANES * 16)) >= 128
 
 
 def is_packed(x) -> bool:
