@@ -84,7 +84,8 @@ struct Table {
   std::unordered_map<std::uint64_t, std::vector<std::shared_ptr<const Chosen>>> rows;  // by hash
   std::size_t count = 0;
   std::shared_ptr<const Chosen> last;
-  nb::object guard;  // called without arguments; where it says true the call goes to Python. Null: none
+  nb::object guard;   // called without arguments; where it says true the call goes to Python. Null: none
+  bool asks = false;  // all calls go to Python
 
   int traverse(visitproc visit, void* arg) const {
     Py_VISIT(guard.ptr());
@@ -194,7 +195,8 @@ bool is_guarded(const Table& table) {
   const Py_ssize_t count = PyVectorcall_NARGS(flagged);
   Tensors tensors;
   PyObject* const out = count > 1 ? args[1] : Py_None;
-  if (table.count != 0 && (count == 1 || count == 2) && tensors.gather(args[0], out) && !is_guarded(table)) {
+  const bool remembers = table.count != 0 && !table.asks;
+  if (remembers && (count == 1 || count == 2) && tensors.gather(args[0], out) && !is_guarded(table)) {
     if (const auto row = find(table, tensors, args + count, names)) return launch(*row, args[0], out);
     if (PyErr_Occurred()) return nullptr;
   }
@@ -263,6 +265,12 @@ void init_choice(nb::module_& m) {
       nb::arg("tensors"));
   m.def("remember_choice", &remember, nb::arg("choice"), nb::arg("tensors"), nb::arg("out").none(), nb::arg("options"),
         nb::arg("kernel"), nb::arg("picks"), nb::arg("keywords"));
+  m.def(
+      "ask_python",
+      [](const std::vector<nb::object>& choices, bool asks) {
+        for (const nb::object& choice : choices) state_of<Table>(choice.ptr()).asks = asks;
+      },
+      nb::arg("choices"), nb::arg("asks"));
   m.def(
       "guard_choice",
       [](nb::handle choice, nb::object guard) { state_of<Table>(choice.ptr()).guard = std::move(guard); },

@@ -127,6 +127,16 @@ def test_another_simulated_target_is_another_kernel(asked):
     assert asked == ["Matmul"]
 
 
+def test_rows_are_not_remembered_for_another_target(asked):
+    kernels.rms_norm(x, w)
+    asked.clear()
+    with kernels.simulated_target("sm_90a"):
+        for _ in range(2):
+            assert torch.allclose(kernels.rms_norm(x, w), torch.nn.functional.rms_norm(x, (64,), w, 1e-6), atol=1e-5)
+    kernels.rms_norm(x, w)
+    assert asked == ["RowFunction"] * 2
+
+
 def test_attention_of_like_tensors():
     q, k = torch.randn(1, 2, 40, 64).bfloat16(), torch.randn(1, 2, 40, 64).bfloat16()
     wanted = torch.nn.functional.scaled_dot_product_attention(*(each.double() for each in (q, k, k)))

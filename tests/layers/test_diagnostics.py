@@ -19,6 +19,7 @@ ELSEWHERE = {
     "assembler_changes": "python/tests/test_assembler.py::test_a_jit_that_links_is_refused_too",
     "gradient_needed": "python/tests/test_launch.py::test_a_gradient_that_would_be_lost_is_refused",
     "layout_mismatch": "python/tests/test_layout_mismatch.py::test_a_product_that_reads_otherwise_is_reported",
+    "no_tensor_fence": "python/tests/test_tcgen05_reports.py::test_a_compilers_module_without_any_fence_has_one_report_of_them_on_request",
     "check_failed": "python/tests/test_print.py::test_a_check_that_fails_is_a_report_at_its_line",
     "assertion_failed": "python/tests/test_print.py::test_assert_of_another_compiler",
     "pending_negation": "python/tests/test_launch.py::test_a_pending_negation_or_conjugation_is_refused",

@@ -631,11 +631,14 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   if (knows(d, View::any_order, s, lane)) return tensor ? Code::missing_tensor_fence : Code::missing_order;
   if (!d.operation && !s.operation && knows(d, View::collective, s, lane))
     return is_relayed(d, s, lane) ? Code::relayed_order : Code::collective_order;
+  // A lane's edits of a map, by the warp that copies it: Triton 3.5 has no bar.warp.sync between.
+  if (s.who == d.who && !s.operation && launch_.program.is(d.pc, isa::Trait::copies_map)) return Code::relayed_order;
+  if (!d.operation && is_told_by_update(d, s, lane, address)) return Code::missing_order;
   if (s.operation) {  // whoever knows nothing of its beginning may as well have meant to come before it
     const bool after = !d.operation && known_until(v.of[View::base], who_thread(s.thread, lane)) >= s.begun;
     return after || d.operation || writes(s.kind) ? Code::missing_wait : Code::data_race;
   }
-  if (!d.operation) return is_told_by_update(s, lane, address) ? Code::missing_order : Code::data_race;
+  if (!d.operation) return Code::data_race;
   // A thread and an operation that was begun before, as far as one can tell; or the other way round.
   const bool own_thread = s.thread == d.thread && lane == d.lane && !d.each;
   if (own_thread) return Code::missing_wait;
@@ -656,17 +659,20 @@ bool Races::is_relayed(const Doer& d, const Site& s, int lane) const {
          std::ranges::any_of(own->second->parts, [&](const Part& p) { return knows(p.view.of[View::base], s, lane); });
 }
 
-// Whether its warp would know of s if its updates told what others have released to their places. Without an order they
+// Whether its CTA would know of s if updates told what others have released to their places. Without an order they
 // do not, and this is asked of them only here: kernels with many atomics would pay for what names a race.
-bool Races::is_told_by_update(const Site& s, int lane, std::uint64_t address) const {
-  const auto own = touching_ ? warps_.find(&touching_->warp) : warps_.end();
-  return own != warps_.end() && std::ranges::any_of(own->second->updated, [&](std::uint64_t place) {
-           if (place == address && touching_->kind == Access::update) return false;  // what it races with came since
-           const auto found = releases_.find(place);
-           return found != releases_.end() && std::ranges::any_of(found->second.all, [&](const Release& r) {
-                    return knows(r.view.of[View::any_order], s, lane);
-                  });
-         });
+bool Races::is_told_by_update(const Doer& d, const Site& s, int lane, std::uint64_t address) const {
+  if (!touching_) return false;
+  const auto tells = [&](std::uint64_t place) {
+    if (place == address && touching_->kind == Access::update) return false;  // what it races with came since
+    const auto found = releases_.find(place);
+    return found != releases_.end() && std::ranges::any_of(found->second.all, [&](const Release& r) {
+             return knows(r.view.of[View::any_order], s, lane);
+           });
+  };
+  return std::ranges::any_of(warps_, [&](const auto& each) {
+    return cta_of(each.second->who) == cta_of(d.who) && std::ranges::any_of(each.second->updated, tells);
+  });
 }
 
 // Whether a fence that acquires the map stands on the way from the one to the other: of this thread, or of one that it

@@ -313,7 +313,7 @@ class Races final : public Observer {
   bool morally_strong(const Doer& doer, const Site& site) const;
   bool is_relayed(const Doer& doer, const Site& earlier, int lane) const;
   bool is_narrow(Doer doer, Site site) const;
-  bool is_told_by_update(const Site& site, int lane, std::uint64_t address) const;
+  bool is_told_by_update(const Doer& doer, const Site& site, int lane, std::uint64_t address) const;
   bool fills_again(const Doer& doer, Touches earlier) const;
   bool comes_first(const Doer& doer, Touches earlier) const;
   bool frees(std::uint32_t pc) const;

@@ -290,17 +290,20 @@ def refuse_sizes(q, k, v, before: str):
 
 
 def check_types(q, k, v, dimensions, types=tuple(TYPES)):
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
+    named, legal = {"q": q, "k": k, "v": v}, (*TYPES, FP8)
+    for name, tensor in named.items():
         described(name, tensor)
         if len(tensor.shape) != len(dimensions):
             raise LaunchValueError(
                 f"attention: {name} has {len(dimensions)} dimensions ({', '.join(dimensions)}), not {len(tensor.shape)}"
             )
-        if type_name(tensor) not in types or type_name(tensor) != type_name(q):
-            legal = ", ".join((*TYPES, FP8))
-            raise LaunchTypeError(
-                f"attention: {name} is of {type_name(tensor)}; legal are {legal}, the same for q, k, v"
-            )
+    found = {name: type_name(tensor) for name, tensor in named.items()}
+    odd = [name for name, each in found.items() if each not in legal or each != found["q"]]
+    if odd or found["q"] not in types:
+        name = odd[0] if odd else "q"
+        raise LaunchTypeError(
+            f"attention: {name} is of {found[name]}; legal are {', '.join(legal)}, the same for q, k, v"
+        )
 
 
 def check_heads(h: int, hk: int, d: int, dv: int):

@@ -80,6 +80,7 @@ class RowFunction(_core.Choice):
         self.saved, self.gradients = saved, gradients
         self.made = functools.cache(functools.partial(self._made, make))
         FUNCTIONS[name] = self
+        simulated.choices.append(self)
 
     def _made(self, make, types, wide: bool):
         share = Split.wide if wide else Split.once
@@ -122,8 +123,8 @@ class RowFunction(_core.Choice):
         return result if is_matrix else self._shaped(result, shape)
 
     def _remember(self, tensors, out, options, run, given, named):
-        """Such tensors go to the kernel at once, where it is given them as they are.  Which kernel is simulated may be another the next time."""
-        if is_in_cpu(tensors[0]):
+        """Such tensors go to the kernel at once, where it is given them as they are.  Inside `simulated_target` it is another kernel."""
+        if simulated.target:
             return
         if self.float32 is not None:
             guard_by_autocast(self, tensors[0])

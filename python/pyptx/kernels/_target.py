@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pyptx import _core
 from pyptx._arch import detect_arch
 
 __all__ = ["family", "simulated", "simulated_target"]
@@ -15,10 +16,12 @@ OWN = ("sm_90a", "sm_100a", "sm_103a")  # targets whose tensor cores are not mma
 
 
 class Simulated:
-    """`target`: what arrays of the CPU are multiplied for; None: by kernels that every GPU since sm_80 has."""
+    """`target`: what kernels run on arrays of the CPU; None: those that every GPU since sm_80 has.  `choices`: functions whose calls do not
+    say it, so that what they remember holds outside of `simulated_target` alone."""
 
     def __init__(self):
         self.target: str | None = None
+        self.choices: list[_core.Choice] = []
 
 
 simulated = Simulated()
@@ -38,10 +41,12 @@ def simulated_target(target: str) -> Iterator[None]:
     if target not in ("sm_80", *OWN):
         raise ValueError(f"no kernels are written for {target!r}; there are some for sm_80, {', '.join(OWN)}")
     before, simulated.target = simulated.target, target
+    _core.ask_python(simulated.choices, True)
     try:
         yield
     finally:
         simulated.target = before
+        _core.ask_python(simulated.choices, before is not None)
 
 
 def family(on_gpu: bool) -> str:
