@@ -629,11 +629,12 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   if (d.operation && !s.operation && !writes(s.kind) && knows(v.of[View::executed], s, lane)) return Code::loose_reuse;
   if (!d.operation && is_narrow(d, s)) return Code::narrow_scope;
   if (knows(d, View::any_order, s, lane)) return tensor ? Code::missing_tensor_fence : Code::missing_order;
+  const bool generated = launch_.program.generated;
   if (!d.operation && !s.operation && knows(d, View::collective, s, lane))
-    return is_relayed(d, s, lane) ? Code::relayed_order : Code::collective_order;
+    return generated && is_relayed(d, s, lane) ? Code::relayed_order : Code::collective_order;
   // A lane's edits of a map, by the warp that copies it: Triton 3.5 has no bar.warp.sync between.
-  const bool copies_map = launch_.program.generated && launch_.program.is(d.pc, isa::Trait::copies_map);
-  if (copies_map && s.who == d.who && !s.operation) return Code::relayed_order;
+  const bool copies_map = launch_.program.is(d.pc, isa::Trait::copies_map);
+  if (generated && copies_map && s.who == d.who && !s.operation) return Code::relayed_order;
   if (!d.operation && is_told_by_update(d, s, lane, address)) return Code::missing_order;
   if (s.operation) {  // whoever knows nothing of its beginning may as well have meant to come before it
     const bool after = !d.operation && known_until(v.of[View::base], who_thread(s.thread, lane)) >= s.begun;
