@@ -73,13 +73,18 @@ std::size_t Races::done_by(const Watched& w, Mask mask, Time time, Moment* out) 
   return count;
 }
 
+// The same, and their copies that are over: at most two moments a lane, and one.
+std::span<const Moment> Races::over_by(const Watched& w, Mask mask, Time time, const Copied& copied, Moment* out) {
+  std::size_t count = done_by(w, mask, time, out);
+  count += copied_by(w.who, w.present, mask, copied, out + count);
+  return {out, count};
+}
+
 // What others learn from these lanes: what they know, all that they have done, and their copies that are over.
 View Races::published(const Watched& w, const View& view, Mask mask, Time time, const Copied& copied) {
   Moment moments[2 * lanes + 1];
-  std::size_t count = done_by(w, mask, time, moments);
-  count += copied_by(w.who, w.present, mask, copied, moments + count);
   View out = view;
-  sim::add(out, {moments, count});
+  sim::add(out, over_by(w, mask, time, copied, moments));
   return out;
 }
 
@@ -198,9 +203,8 @@ void Races::arrived(Warp& warp, Mask mask, const Channel& channel, const Manner&
       if (!(p.lanes & mask)) continue;
       if (channel.kind == Channel::Kind::barrier) {  // warps of a CTA mostly know the same
         Moment moments[2 * lanes + 1];
-        std::size_t count = done_by(w, p.lanes & mask, time, moments);
-        count += copied_by(w.who, w.present, p.lanes & mask, w.copied, moments + count);
-        m.done.insert(m.done.end(), moments, moments + count);
+        const std::span<const Moment> over = over_by(w, p.lanes & mask, time, w.copied, moments);
+        m.done.insert(m.done.end(), over.begin(), over.end());
         learn_all(m.gathering.near, p.view);
         continue;
       }
@@ -385,9 +389,7 @@ void Races::met(Warp& warp, Mask mask) {
 void Races::gathered(Warp& warp, Mask mask) {
   Watched& w = watched(warp);
   Moment moments[2 * lanes + 1];
-  std::size_t count = done_by(w, mask, tick(w), moments);
-  count += copied_by(w.who, w.present, mask, w.copied, moments + count);
-  const std::span<const Moment> done(moments, count);
+  const std::span<const Moment> done = over_by(w, mask, tick(w), w.copied, moments);
   Known all;
   for (const Part& p : w.parts) {
     if (p.lanes & mask) all = join(all, p.view.of[View::collective]);
@@ -584,10 +586,8 @@ void Races::write_release(Watched& w, int lane, std::uint64_t address, const Doe
   if (releases(manner.order)) return put(manner.scope, true, published(w, view, bit, time));
   View told;  // what learn_relaxed takes
   Moment moments[3];
-  std::size_t count = done_by(w, bit, time, moments);
-  count += copied_by(w.who, w.present, bit, w.copied, moments + count);
   told.of[View::tensor_before] = view.of[View::tensor_before];
-  told.of[View::any_order] = join(view.of[View::any_order], {moments, count});
+  told.of[View::any_order] = join(view.of[View::any_order], over_by(w, bit, time, w.copied, moments));
   put(manner.scope, false, std::move(told));
   if (h && h->released) put(std::min(h->scope, manner.scope), true, published(w, h->release, bit, h->released, {}));
 }

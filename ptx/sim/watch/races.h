@@ -346,6 +346,7 @@ class Races final : public Observer {
   Time tick(Watched& w);
   Time begin(Watched& w);
   static std::size_t done_by(const Watched& w, Mask mask, Time time, Moment* out);
+  static std::span<const Moment> over_by(const Watched& w, Mask mask, Time time, const Copied& copied, Moment* out);
   static View published(const Watched& w, const View& view, Mask lanes, Time time, const Copied& copied);
   static View published(const Watched& w, const View& view, Mask lanes, Time time) {
     return published(w, view, lanes, time, w.copied);
