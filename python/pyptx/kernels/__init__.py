@@ -1,7 +1,10 @@
-"""Ready-made kernels, to use and to read: each is one screen of PTX, for any size that its docstring allows.
+"""Ready-made kernels, to call and to read.
 
-Functions over rows, `attention` and products take what their framework has: types, leading dimensions, strides; they are
-differentiable.  The others are kernels: their tensors are float32, contiguous, of the rank that the tiles name.
+Functions over rows, `attention` and products take tensors of torch, JAX and NumPy, with several element types, any leading dimensions and
+any strides; all but `quantize_fp8` are differentiable.  `add`, `scaled_add` and `copy2d` are kernels: their tensors are float32,
+contiguous, and have the rank that the tiles name.
+
+To read them, begin with elementwise.py (a vector), copy2d.py (a tensor map), gated.py (rows) and _matmul_mma.py (tensor cores).
 """
 
 from pyptx.kernels._target import simulated_target

@@ -1,4 +1,5 @@
-"""How the functions over rows call their kernels: one kernel for each combination of element types, any leading dimensions."""
+"""How the functions over rows call their kernels: there is one kernel for each combination of element types.  Leading dimensions are
+flattened before the launch.  At the end are helpers for arguments of any function of this package."""
 
 import functools
 import math
@@ -32,12 +33,12 @@ def spelled(dtype) -> str:
 
 
 def last(array, dim: int):
-    """The array with this dimension behind the others."""
+    """A view of the array that has this dimension behind the others."""
     return moved(array, dim, -1)
 
 
 def back(array, dim: int):
-    """What `last` did, undone."""
+    """A view of the array that has its last dimension at `dim`: undoes `last`."""
     return moved(array, -1, dim)
 
 
@@ -54,18 +55,20 @@ def moved(array, source: int, target: int):
 
 
 class RowFunction(_core.Choice):
-    """A function of tensors whose last dimension is a row.
+    """A function of tensors whose last dimension is a row.  It is called as `function((x, w), out, eps=1e-6)`: in C++ for tensors that
+    look like those of an earlier call, otherwise by `_choose`.
 
-    `make(split, *types)` gives, for a way to share the rows and the PTX types of the tensors (None for one that is None), the
-    kernel and its backward, which may be None.  The first `rows` tensors are matrices; what follows has one element a column,
-    or a row.  `needed`: tensors that may not be None, if more than the matrices.  `over_rows`: whether an element of the result depends on more than its own column; where not, rows may be cut.
-    `saved`: positions of the tensors that the backward needs, all; the first `gradients` have one, all of real numbers.
-    `indices`: the position of the tensor of integers, if there is one.
-    `names`: of the tensors, and `called`, of the function, in messages.
-    `defaults`: of the kernels' template values.
-    `float32`: called as the function is, for tensors whose result torch's autocast would make f32.
-
-    Called as `function((x, w), out, eps=1e-6)`, in C++ for tensors that look like earlier ones, else by `_choose`.
+    make: `make(split, *types)` returns the kernel and its backward (or None).  `split` says how threads share rows; `types` are the PTX
+        types of the tensors, None for a tensor that is None.
+    rows: the first `rows` tensors are matrices.  The others have one element for each column, or for each row.
+    needed: the first `needed` tensors may not be None; by default, the matrices.
+    over_rows: whether an element of the result depends on other columns.  If not, long rows may be cut into several.
+    saved: positions of the tensors that the backward needs; by default, all.
+    gradients: the first `gradients` tensors have a gradient; by default, all tensors of real numbers.
+    indices: the position of the tensor of integers, if there is one.
+    names: what messages call the tensors; called: what they call the function.
+    defaults: defaults of the kernels' template values.
+    float32: is called instead of the function where torch's autocast widens its result to f32.
     """
 
     def __init__(
@@ -123,7 +126,8 @@ class RowFunction(_core.Choice):
         return result if is_matrix else self._shaped(result, shape)
 
     def _remember(self, tensors, out, options, run, given, named):
-        """Such tensors go to the kernel at once, where it is given them as they are.  Inside `simulated_target` it is another kernel."""
+        """Lets later calls with such tensors go straight to the kernel, if the kernel takes them as they are.  Inside
+        `simulated_target` nothing is remembered, because another kernel runs there."""
         if simulated.target:
             return
         if self.float32 is not None:
@@ -137,11 +141,11 @@ class RowFunction(_core.Choice):
         return chosen(self.name, *key)
 
     def _for_compiler(self, *key):
-        """The same as an attribute, which is where torch.compile can find it again."""
+        """What `_eager` returns, as an attribute, because torch.compile can find that again."""
         return getattr(self, name_for_compiler(self.name, *key))
 
     def _flat(self, position: int, tensor, shape, columns: int):
-        """A matrix of the first tensors, a vector of those that have one element a row."""
+        """The tensor as a matrix if it is one of the first `rows`, as a vector if it has one element for each row, else as it is."""
         if position < self.rows:
             return tensor.reshape(-1, columns) if columns else tensor.reshape(math.prod(shape[:-1]), 0)
         return tensor.reshape(-1) if tensor.shape == shape[:-1] else tensor
@@ -158,7 +162,7 @@ FUNCTIONS: dict[str, RowFunction] = {}
 
 @functools.cache
 def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool):
-    """What a function runs for tensors of these types: a kernel, or the kernel and its backward as one."""
+    """What the function of this name runs for tensors of these types: a kernel, or a kernel joined with its backward."""
     function, types = FUNCTIONS[name], []
     for position, dtype in enumerate(dtypes):
         legal = INDICES if position == function.indices else TYPES
@@ -179,8 +183,8 @@ def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool):
 
 
 def check_arrays(name: str, names, tensors, out, rows: int, needed: int | None = None):
-    """LaunchTypeError for what is no array, or not laid out as one, and for rows that are none.  The first `rows` tensors have rows, and the
-    first `needed`, or as many as have rows, are not None."""
+    """Raises LaunchTypeError for an argument that is no array, that is sparse or nested, or that should have rows but has no dimension.
+    The first `rows` tensors have rows.  The first `needed` (by default `rows`) may not be None."""
     for position, each in enumerate((*tensors, out)):
         if each is None and (position >= (rows if needed is None else needed) or position == len(tensors)):
             continue
@@ -196,7 +200,7 @@ def check_arrays(name: str, names, tensors, out, rows: int, needed: int | None =
 
 
 def rank_of(name: str, which: str, array) -> int:
-    """Of an array that `RowFunction` checks later, in less time."""
+    """The number of dimensions.  It raises what `check_arrays` raises, but calls it only if something is wrong, to save time."""
     try:
         rank = len(array.shape)
     except (AttributeError, RuntimeError, TypeError):  # nested tensors of torch raise
@@ -207,7 +211,7 @@ def rank_of(name: str, which: str, array) -> int:
 
 
 def is_loose(tensor) -> bool:
-    """Sparse, nested or of a library, whose elements do not lie as shape and strides say."""
+    """Whether the tensor is sparse, nested or in a library's own layout: shape and strides do not tell where its elements are."""
     if getattr(tensor, "is_nested", False) is True:
         return True
     if not hasattr(tensor, "storage_offset"):  # not of torch
@@ -218,7 +222,8 @@ def is_loose(tensor) -> bool:
 
 
 def check_numbers(name: str, options: dict, defaults):
-    """Makes numbers of what torch.jit.trace has as tensors."""
+    """Raises LaunchTypeError for an option that is not a number as its default is.  Where torch.jit.trace traces, sizes are tensors; the
+    function replaces them in `options` by numbers."""
     for key, value in options.items():
         default = defaults[key]
         if type(default) is float and (isinstance(value, str) or not hasattr(value, "__float__")):
@@ -233,7 +238,7 @@ def check_numbers(name: str, options: dict, defaults):
 
 
 def check_shapes(name: str, names, tensors, out):
-    """Of more dimensions than a kernel has, which would compare them."""
+    """Raises LaunchValueError unless all have one shape.  A kernel compares the shapes of matrices, but not of what is flattened."""
     shape = tensors[0].shape
     for position, each in enumerate((*tensors, tensors[0] if out is None else out)):
         if each.shape != shape:
@@ -242,8 +247,9 @@ def check_shapes(name: str, names, tensors, out):
 
 
 def shorter(columns: int) -> int:
-    """Half a row, or half of that, until it is short enough for one CTA, or odd; and until a thread has two vectors of it, if those stay whole: with
-    four of each of five matrices in registers too few CTAs are resident."""
+    """The columns of the pieces into which a row may be cut: halved until a piece is short enough for one CTA, or odd.  Above 4,096
+    columns it is halved if vectors of 16 elements stay whole: a thread then has two vectors of each matrix.  With four vectors of each
+    of five matrices in registers, too few CTAs are resident."""
     while columns % 2 == 0 and (columns > 8192 or (columns > 4096 and columns % 16 == 0)):
         columns //= 2
     return columns
@@ -271,11 +277,12 @@ def jit_traces() -> bool:
     return torch is not None and torch.jit.is_tracing()
 
 
-AUTOCAST = ("cuda",)  # devices on which torch computes norms and softmax in f32 inside torch.autocast
+AUTOCAST = ("cuda",)  # devices on which torch.autocast computes norms and softmax in f32
 
 
 def autocast_type(tensor):
-    """What torch.autocast makes of f32 on the tensor's device, for products; None outside of it, and beside tensors that are not torch's."""
+    """The type to which torch.autocast rounds the f32 operands of products on the tensor's device.  None outside of torch.autocast, and for
+    tensors of other frameworks."""
     if not hasattr(tensor, "storage_offset"):
         return None
     import torch
@@ -286,7 +293,7 @@ def autocast_type(tensor):
 
 
 def widened_by_autocast(tensor) -> bool:
-    """Whether torch.autocast makes an f32 tensor of this one for such a function."""
+    """Whether torch.autocast widens this tensor to f32 for norms and softmax."""
     if autocast_type(tensor) is None:
         return False
     import torch
@@ -295,7 +302,7 @@ def widened_by_autocast(tensor) -> bool:
 
 
 def guard_by_autocast(function: _core.Choice, tensor):
-    """Calls that are remembered come to Python inside torch.autocast."""
+    """Makes remembered calls of the function come back to Python inside torch.autocast."""
     if hasattr(tensor, "storage_offset"):
         import torch
 
@@ -303,20 +310,20 @@ def guard_by_autocast(function: _core.Choice, tensor):
 
 
 def constant(value):
-    """A number of the traced program, of which the kernel is made: the program is traced again where it changes."""
+    """The number behind a symbol of torch.compile, for a template value of a kernel: torch traces again when it changes."""
     from torch.fx.experimental.symbolic_shapes import guard_scalar
 
     return guard_scalar(value)
 
 
 def constant_for_compiler(function):
-    """torch.compile calls it and keeps the result: what torch.compiler.assume_constant_result does, without torch."""
+    """Tells torch.compile to call the function once and keep the result: torch.compiler.assume_constant_result, without importing torch."""
     function._dynamo_marked_constant = True
     return function
 
 
 def differentiated_once(backward):
-    """Marks a backward of several kernels, none of which has a derivative."""
+    """Marks a backward that has no derivative itself."""
     backward.is_differentiable = False
     return backward
 
@@ -334,23 +341,24 @@ def name_for_compiler(name: str, *key) -> str:
 
 
 def has_clusters(tensor) -> bool:
-    """Whether the tensor is one of torch on a device with clusters of CTAs, or in the CPU's memory inside a `simulated_target` that has them."""
+    """Whether the kernels that run on this tensor may use clusters of CTAs: it is on a GPU since Hopper, or in the CPU's memory inside a
+    `simulated_target` that has clusters."""
     return of_hopper() if getattr(tensor, "is_cuda", False) else is_in_cpu(tensor) and simulated.target in OWN
 
 
 def is_in_cpu(array) -> bool:
-    """Of an array of NumPy or torch: whether the simulator runs its kernels."""
+    """Whether the simulator runs the kernels of this array of NumPy or torch."""
     return not getattr(array, "is_cuda", not hasattr(array, "__array_interface__"))
 
 
 @constant_for_compiler
 def of_hopper() -> bool:
-    """Whether the device is of Hopper's generation or a later one."""
+    """Whether the GPU is a Hopper or a later one."""
     return int(detect_arch().strip("sm_af")) >= 90
 
 
 def copied_to(name: str, out, made):
-    """`out`, with the elements of `made`."""
+    """Copies the elements of `made` to `out` and returns `out`."""
     strides = out.stride() if callable(getattr(out, "stride", None)) else out.strides
     if any(stride == 0 and size > 1 for stride, size in zip(strides, out.shape, strict=True)):
         raise LaunchValueError(
@@ -361,7 +369,8 @@ def copied_to(name: str, out, made):
 
 
 def check_apart(name: str, out, beside: dict, takes_place_of: str):
-    """LaunchValueError where the result would be written over what is still read; of one tensor it may take the place."""
+    """Raises LaunchValueError if `out` shares memory with one of the tensors `beside` it, which the kernel still reads.  `out` may be all of
+    the tensor `takes_place_of`."""
     for argument, tensor in beside.items():
         if tensor is None or not shares_memory(out, tensor):
             continue
@@ -377,7 +386,8 @@ def place_of(tensor) -> tuple:
 
 
 def shares_memory(one, other) -> bool:
-    """Whether elements of two tensors of torch or NumPy may lie at the same place; those of stretches that alternate do not."""
+    """Whether elements of two tensors of torch or NumPy may lie at the same address.  Tensors whose stretches alternate, such as columns of
+    one matrix, do not share memory."""
     if all(type(each).__module__ == "numpy" for each in (one, other)):
         import numpy
 
@@ -395,7 +405,8 @@ def shares_memory(one, other) -> bool:
 
 
 def extent(tensor):
-    """The first byte, the one behind the last, what the strides of stretches without a gap are multiples of, their bytes."""
+    """(the first address, the one behind the last, the step, the bytes of a stretch): the elements are stretches without a gap, and the step
+    divides the distance between any two of them."""
     size, stretch, steps = tensor.element_size(), 1, []
     for stride, count in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if stride == stretch:
@@ -407,7 +418,7 @@ def extent(tensor):
 
 
 def contents(tensor) -> list | None:
-    """The numbers in it, where they are in the memory of the CPU and nobody traces."""
+    """The numbers in the tensor, as nested lists, or None if they are on a GPU or a compiler traces."""
     if type(tensor).__module__ == "numpy":
         return tensor.tolist()
     plain = type(tensor).__module__ == "torch" and tensor.device.type == "cpu" and address_of(tensor) is not None
@@ -415,7 +426,7 @@ def contents(tensor) -> list | None:
 
 
 def address_of(tensor) -> int | None:
-    """Of a tensor of torch; None of one that has no memory of its own, as those that the compiler traces and vmap's."""
+    """The address of a tensor of torch, or None if it has no memory of its own, as the tensors of vmap and those that torch.compile traces."""
     if compiling(tensor):
         return None
     try:
@@ -425,12 +436,12 @@ def address_of(tensor) -> int | None:
 
 
 def viewed(array, rows: int, columns: int):
-    """The same memory as a matrix; an error where there is no such view."""
+    """The same memory as a matrix; raises the framework's error if there is no such view."""
     return array.view(rows, columns) if hasattr(array, "storage_offset") else array.reshape(rows, columns)
 
 
 def dense(tensor, traced: bool):
-    """The tensor with its rows side by side, at an address that vectors can be loaded from."""
+    """The tensor, or a copy, with its elements packed, at an address that is a multiple of 16 bytes."""
     contiguous = getattr(tensor, "contiguous", None)
     if contiguous is None:  # not of torch
         flags = getattr(tensor, "flags", None)

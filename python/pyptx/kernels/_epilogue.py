@@ -2,9 +2,9 @@
 
     y = activation(scale_a[m] scale_b[n] acc + bias[n]) + residual[m, n]
 
-A gated activation makes one column of two: B has N gate columns and, behind them, N up columns; so have bias and scale_b.
+A gated activation makes one column of two: B, bias and scale_b have N gate columns and, behind them, N up columns.
 
-A kernel asks for what belongs to columns (`columns`) and to a line (`line`), and finishes values of both.
+A kernel asks a `Finisher` for what belongs to columns (`columns`) and to a row of C (`line`), and the latter finishes values of both.
 """
 
 import inspect
@@ -22,19 +22,20 @@ def relu(x):
     return apply(ptx.inst.max.NaN.f32, x, constant(0.0)), None
 
 
-# Tuples, as a table that can change would be compared by its content at each call of a kernel that read it.
+# Tuples, because a list or dict, which can change, would be compared at each call of a kernel whose body reads it.
 ACTIVATIONS, GATED = ("relu", "gelu", "silu"), ("swiglu", "geglu")
 
 
 def activation_of(name: str):
-    """The function from a register, of a gated one from the gate, to (value, derivative)."""
+    """The activation, or the one of the gate if it is gated: a function from a register to (value, derivative)."""
     return relu if name == "relu" else gelu if name in ("gelu", "geglu") else silu
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """Types of the tensors that take part, None for one that does not; `scales`: "tensor" (one each) or "row" (of rows of A and
-    columns of B) or "block" (of a row and 128 of K of A, of 128 x 128 of B), which the kernel itself applies, each 128 of K."""
+    """What an epilogue does.  `bias`, `residual`: their types, None if there is none.  `scales`: "tensor", one for A and one for B; "row", one
+    for each row of A and each column of B; or "block", one for each 128 of K in a row of A and for each 128 x 128 of B, which the kernel
+    itself applies after each 128 of K."""
 
     bias: PtxType | None = None
     activation: str | None = None
@@ -47,11 +48,11 @@ class Epilogue:
 
     @property
     def halves(self) -> tuple:
-        """The dimension of gate and up, of what has one value for each column of B."""
+        """The leading dimension, gate and up, of tensors with one value for each column of B."""
         return (2,) if self.gated else ()
 
     def tiles(self, batch: tuple = (), grouped: bool = False) -> dict[str, Tile]:
-        """The inputs behind A and B, by name; `grouped`: B is a matrix for each of E groups of rows."""
+        """The kernel's inputs after A and B, by name.  `grouped`: B has a matrix for each of E groups of rows."""
         found = {}
         if self.scales == "tensor":
             found |= {"SCALE_A": Tile(1, f32), "SCALE_B": Tile(1, f32)}
@@ -73,7 +74,7 @@ NOTHING = Epilogue()
 
 
 def with_tensors(name: str, names, write):
-    """A kernel's function whose parameters are `names`; `write` is called with the tensors by name."""
+    """A function for `kernel` whose parameters are `names`.  It calls `write` with the tensors as keywords."""
 
     def body(*tensors):
         write(**dict(zip(names, tensors, strict=True)))
@@ -86,10 +87,10 @@ def with_tensors(name: str, names, write):
 
 
 class BlockScales:
-    """Scales of blocks of 128 of K: of the rows that a thread has, times those of the blocks of B, `width` columns wide, in which
-    `columns` lie.
+    """Scales of blocks of 128 of K: those of the thread's rows of A, times those of the blocks of B that have its `columns`.  B is `width`
+    columns wide.
 
-    Of products of groups: `expert`, the matrix of B, and `end`, the row behind its last one."""
+    In products of groups, `expert` is the number of the matrix of B, and `end` the row behind the last one of the group."""
 
     def __init__(self, tensors: dict, rows, m, columns, width, expert=None, end=None):
         pointer_a, pointer_b = ptx.global_ptrs(tensors["SCALE_A"], tensors["SCALE_B"])
@@ -105,17 +106,17 @@ class BlockScales:
         self.b = [pointer_b + (column >> 7) * 4 for column in columns]
 
     def next(self) -> list:
-        """Those of the block after the last one that was asked for, of each of the columns a list; zeros for rows outside of A."""
+        """The scales of the next block: for each column a list with one for each row, 0 for rows outside of A."""
         raw = self.registers()
         self.load(raw)
         return self.factors(raw)
 
     def registers(self) -> list:
-        """For `load`: zeros, as rows outside of A have them."""
+        """Registers for `load`, with zeros, which stay there for rows outside of A."""
         return [reg.scalar(f32, init=0.0) for _ in (*self.a, *self.b)]
 
     def load(self, raw, there_is=None):
-        """Starts to load those of the block after the last one, if `there_is` one (a predicate)."""
+        """Starts to load the scales of the next block, if the predicate `there_is` holds."""
         of_a, of_b = raw[: len(self.a)], raw[len(self.a) :]
         for value, pointer, inside in zip(of_b, self.b, self.inside, strict=True):
             guard = inside if there_is is None else inside & there_is
@@ -132,8 +133,8 @@ class BlockScales:
 
 
 class Finisher:
-    """The epilogue in a kernel.  `whole`: neighbouring columns that are asked for together lie all inside of C, or none; and
-    the first is a multiple of their number."""
+    """The instructions of an epilogue.  `whole`: columns that are asked for together lie all inside of C, or all outside, and the first of them
+    is a multiple of their number."""
 
     def __init__(self, of: Epilogue, tensors: dict, n, whole: bool):
         self.of, self.n, self.whole = of, n, whole
@@ -146,7 +147,7 @@ class Finisher:
             self.factor = mul(*parts)
 
     def columns(self, column, count: int, batch=None):
-        """(factors, biases) of neighbouring columns, behind them those of the up columns; None for what there is not."""
+        """(factors, biases) of neighbouring columns, followed by those of their up columns; None if the epilogue has none."""
         factors = biases = None
         if self.of.scales == "row":
             width = self.n + self.n if self.of.gated else self.n
@@ -161,8 +162,8 @@ class Finisher:
         return found + self.load(pointer + self.n * (dtype.bits // 8), dtype, *where) if self.of.gated else found
 
     def line(self, row, m, batch=None):
-        """What finishes values of one row of C: a function (values, column, columns) -> values.  Where it is gated, the values of
-        the gates come first, and half as many leave."""
+        """The function (values, column, columns) -> values that finishes values of one row of C.  If the activation is gated, the values of the
+        gates come first, and it returns half as many."""
         factor, residual, inside = self.factor, None, None
         number = row if batch is None else flat(batch, m, row)
         if self.of.scales == "row" or self.of.residual is not None:
@@ -194,7 +195,7 @@ class Finisher:
         return finish
 
     def load(self, pointer, dtype, index, column, count: int, inside=None):
-        """f32 values of `count` neighbours, zeros where they lie outside of C."""
+        """The f32 values of `count` neighbouring columns, zeros outside of C."""
         size = dtype.bits // 8
         at = pointer + index * size
         if not self.whole:
@@ -227,7 +228,7 @@ def activated(name: str, values: list) -> list:
 
 
 def wide(result, a, b):
-    """result = a b, of 64 bits."""
+    """result = a b, with 64 bits."""
     if a.dtype.bits == 64:
         other = reg.scalar(u64)
         ptx.inst.cvt.u64.u32(other, b)
@@ -237,7 +238,7 @@ def wide(result, a, b):
 
 
 def flat(batch, size, index):
-    """batch size + index, of 64 bits."""
+    """A register of 64 bits with batch size + index."""
     result, other = reg.scalar(u64), reg.scalar(u64)
     ptx.inst.mul.wide.u32(result, batch, size)
     ptx.inst.cvt.u64.u32(other, index)

@@ -1,6 +1,6 @@
-"""Keyword arguments by torch's names, `input` and `other`, and what is said of names that a function has not.
+"""torch's names of arguments, `input` and `other`, as keywords; and the error for keywords that a function does not have.
 
-The functions take these as `**named`, which is empty at nearly all calls: a decorator would cost each of them as much as the launch.
+The functions take such keywords as `**named`, which is nearly always empty.  A decorator would cost each call as much as the launch.
 """
 
 import difflib
@@ -16,7 +16,7 @@ if sys.version_info >= (3, 11):
 else:
 
     class Unpack:
-        """Of typing since 3.11."""
+        """typing.Unpack, which Python has since 3.11."""
 
         def __class_getitem__(cls, item):
             return item
@@ -26,7 +26,7 @@ __all__ = ["Input", "Nothing", "Operands", "Unpack", "no_such_argument", "rename
 
 
 class Nothing(TypedDict):
-    """To type checkers: no other names."""
+    """Tells type checkers that a function takes no other names."""
 
 
 class Input(TypedDict, total=False):
@@ -39,7 +39,7 @@ class Operands(TypedDict, total=False):
 
 
 def renamed(function: Callable, named: dict, own: dict[str, str], told: dict) -> dict:
-    """The arguments `told`, in which the function's `own` names have what was `named` otherwise."""
+    """The arguments `told`, with those that were `named` by another name; `own` maps such a name to the function's own."""
     for name, value in named.items():
         if name not in own:
             raise no_such_argument(function, name)
@@ -50,7 +50,7 @@ def renamed(function: Callable, named: dict, own: dict[str, str], told: dict) ->
 
 
 def no_such_argument(function: Callable, unknown: str, elsewhere: dict[str, str] | None = None) -> LaunchTypeError:
-    """The error to raise for a name that is no argument.  `elsewhere`: names of other libraries, and what they are here."""
+    """The error to raise for a name that is no argument.  `elsewhere`: names in other libraries, and what they are called here."""
     there = [name for name in inspect.signature(function).parameters if name != "named"]
     near = difflib.get_close_matches(unknown, there, 1, 0.5)
     if elsewhere and unknown in elsewhere:

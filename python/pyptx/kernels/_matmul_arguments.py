@@ -1,4 +1,4 @@
-"""What products are made of: which types and shapes of operands, biases and scales go together; what a call is told that does not fit."""
+"""Which types and shapes of operands, biases and scales go together in products, and the errors for those that do not."""
 
 import functools
 
@@ -13,13 +13,14 @@ __all__ = [
 ]  # fmt: skip
 
 ARGUMENTS = ("a", "b", "bias", "residual", "scale_a", "scale_b")
-# Types of operands, and of what their product may be; the first where no `out` says another.
+# By the type of the operands, the types that the result may have; the first is that of a call without `out`.
 RESULTS = {bf16: (bf16, f32), f16: (f16, f32), f32: (f32,), e4m3: (bf16, f16, f32), s8: (s32,)}
 NAMES = {"bfloat16": bf16, "float16": f16, "float32": f32, "float8_e4m3fn": e4m3, "int8": s8, "int32": s32}
 
 
 def types_of(given, activation, out_type) -> tuple:
-    """The PTX types of tensors by the names of theirs (None for one that is None), checked."""
+    """The PTX types of the arguments and of the result.  `given`: the names of the arguments' types, None for one that is None.  Raises
+    LaunchTypeError or LaunchValueError for types that do not go together."""
     legal = {"a": RESULTS, "b": RESULTS, "bias": REAL, "residual": REAL, "scale_a": (f32,), "scale_b": (f32,)}
     types = []
     for name, spelled in zip(ARGUMENTS, given, strict=True):
@@ -46,7 +47,7 @@ REAL, KNOWN = (bf16, f16, f32), (*ACTIVATIONS, *GATED)
 
 
 def shape_of(a, b, bias, residual, scale_a, scale_b, out, activation=None) -> tuple:
-    """The shape of the result of tensors of these shapes, checked."""
+    """The shape of the result, from the shapes of the arguments.  Raises LaunchValueError for shapes that do not fit."""
     if len(a) < 2 or len(b) < 2:
         raise LaunchValueError(f"matmul: a {tuple(a)} and b {tuple(b)} have at least two dimensions")
     if a[-1] != b[-2]:
@@ -75,7 +76,8 @@ def shape_of(a, b, bias, residual, scale_a, scale_b, out, activation=None) -> tu
 
 
 def gated_columns(name: str, columns: int, activation, blocks: bool) -> int:
-    """Of the result of a matrix of so many: half of them where they are gates and ups; `blocks`: that may have scales of 128."""
+    """How many columns the result has, for so many columns of b: half of them if they are gates and ups.  `blocks`: whether each 128 of them
+    have a scale."""
     if activation not in GATED:
         return columns
     if columns % 2 or (blocks and columns % 128):
@@ -85,13 +87,13 @@ def gated_columns(name: str, columns: int, activation, blocks: bool) -> int:
 
 
 def is_blocks(scale_a, scale_b, a, b) -> bool:
-    """Whether scales of these shapes are of blocks: one for 128 of a row of a, one for 128 x 128 of b."""
+    """Whether the scales have the shapes of blocks: one for each 128 of a row of a, and for each 128 x 128 of b."""
     blocks = -(-a[-1] // 128)
     return len(b) == 2 == len(a) and tuple(scale_a) == (a[-2], blocks) and tuple(scale_b) == (blocks, -(-b[-1] // 128))
 
 
 def line_of(count: int, shape) -> tuple:
-    """The shape of one line for all of a batch: columns, or gates and ups."""
+    """The shape of a line with `count` elements that all matrices of a batch share: the columns, or gates and ups."""
     return shape[-1:] if count == shape[-1] else shape[-2:]
 
 
@@ -111,7 +113,7 @@ def broadcast(a, b) -> tuple:
 
 
 def width_of(*multiples: int) -> int:
-    """The largest power of two up to 32, a sector of L2, that divides all."""
+    """The largest power of two, up to the 32 bytes of a sector of L2, that divides all numbers."""
     bits = 32
     for each in multiples:
         bits |= each
@@ -119,8 +121,8 @@ def width_of(*multiples: int) -> int:
 
 
 def epilogue_of(types, activation, shapes, flat) -> tuple[Epilogue, list]:
-    """The epilogue, and the shapes that its tensors (bias, residual, scale_a, scale_b; None for one that is None) have in the
-    kernel's eyes, for a result of the shape `flat`."""
+    """(the epilogue, the shapes in which its kernel takes bias, residual, scale_a and scale_b), for a result of the shape `flat`.  A shape is
+    None if the tensor is None."""
     _, _, bias, residual, scale_a, _ = types
     *batch, m, n = flat
     halves = Epilogue(activation=activation).halves
@@ -135,11 +137,11 @@ def epilogue_of(types, activation, shapes, flat) -> tuple[Epilogue, list]:
     return Epilogue(bias, activation, residual, scales), found
 
 
-# Of groups.
+# Products of groups.
 
 
 def check_groups(a, b, offs, counts, activation, scale_a, scale_b) -> int:
-    """Raises for what does not fit; the columns of the result."""
+    """How many columns the result has.  Raises LaunchTypeError or LaunchValueError for arguments that do not fit."""
     name = str(a.dtype).removeprefix("torch.")
     if (offs is None) == (counts is None):
         raise LaunchTypeError("grouped_matmul: one of offs, of a (T, K), and counts, of a (E, R, K), is given")
@@ -176,7 +178,8 @@ def check_shapes_of_groups(a, b, ends, masked: bool):
 
 
 def check_ends(ends, rows: int, masked: bool):
-    """What the CPU has of offs or counts, for the simulator; a GPU would wait for it."""
+    """Raises LaunchValueError for numbers in offs or counts that are out of range, if they are in the CPU's memory; the host does not wait for
+    those of a GPU."""
     there = contents(ends)
     if there is None:
         return

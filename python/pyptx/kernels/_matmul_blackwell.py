@@ -1,4 +1,4 @@
-"""C = A B on Blackwell's tensor cores (sm_100a, sm_103a): a persistent kernel, warp-specialised, of one CTA a tile or of pairs of CTAs.
+"""C = A B on Blackwell's tensor cores (sm_100a, sm_103a): a persistent, warp-specialised kernel.  A tile is one CTA's, or a pair's.
 
     warp 0       for each tile, for each 128 bytes of K:  wait(empty[stage]), copy a tile of A and one of B, on full[stage]
     warp 1       for each tile: wait(drained[slot]); for each 128 bytes of K: wait(full[stage]), four tcgen05.mma, commit(empty[stage]);
@@ -10,8 +10,8 @@ each CTA has half of the tile's rows of A and half of its columns of B, and the 
 
 With f32 scales of blocks of 128 of K (`Blocks`) a slot has the products of 128 of K, and warps 4..7 add them up.
 
-Tiles, groups of rows and boxes of copies are those of _matmul_tiles.py.  No hardware of this project has run it: it is assembled, and
-right and clean on the simulator.
+Tiles, groups of rows and boxes of copies are those of _matmul_tiles.py.  The kernel has never run on hardware: it is assembled, and its
+results are right and its reports clean on the simulator.
 """
 
 import functools
@@ -39,21 +39,21 @@ from pyptx.types import PtxType, b32, bf16, e4m3, f16, f32, s8, s32, u8, u16, u3
 __all__ = ["BLOCKS", "PAIR", "SINGLE", "blackwell_cut", "blackwell_kernel"]
 
 MULTIPROCESSORS = 148  # of a B200
-THREADS, WARPS = 256, 4  # warps that store
+THREADS, WARPS = 256, 4  # WARPS: those that store
 SLOTS = 2
-LINES = 32  # of C, of a warp that stores: its lanes of tensor memory
-COLUMNS = 32  # that a thread reads at one time
+LINES = 32  # rows of C that a warp stores: its lanes of tensor memory
+COLUMNS = 32  # columns that a thread reads at one time
 KINDS = {bf16: "kind::f16", f16: "kind::f16", f32: "kind::tf32", e4m3: "kind::f8f6f4", s8: "kind::i8"}
 
 # A tile of one CTA has 128 rows, that of a pair 256.
 SINGLE = Config(128, 256, 4, consumers=1, overlap=False, swing=False)
 PAIR = Config(128, 256, 6, consumers=1, cm=2, overlap=False, swing=False)
-BLOCKS = Config(128, 128, 6, consumers=1, overlap=False, swing=False)  # a row's sums are the registers of a thread
+BLOCKS = Config(128, 128, 6, consumers=1, overlap=False, swing=False)  # a thread has the sums of a row in registers
 
 
 def blackwell_cut(m: int, n: int, batch: int, gated: bool, blocks: bool = False) -> Config:
-    """Pairs where there are rows for two; half as many columns where tiles would leave multiprocessors idle; with scales of `blocks`
-    BLOCKS.  Not measured."""
+    """The configuration: pairs if there are rows for two; half as many columns if the tiles would leave multiprocessors idle; BLOCKS with
+    scales of `blocks`.  Not measured."""
     if blocks:
         return BLOCKS
     c = PAIR if m > 128 else SINGLE
@@ -62,21 +62,21 @@ def blackwell_cut(m: int, n: int, batch: int, gated: bool, blocks: bool = False)
 
 
 class Slots(Ring):
-    """Where a role is among the accumulators in tensor memory."""
+    """The position of one role among the accumulators in tensor memory."""
 
     def __init__(self):
         super().__init__(SLOTS)
 
 
 class Product:
-    """The body of one configuration."""
+    """The body of the kernel of one configuration: `write` writes it."""
 
     def __init__(
         self, c: Config, a: Operand, b: Operand, out: PtxType, batched: bool, epilogue: Epilogue, grouped: bool, masked: bool
     ):  # fmt: skip
         self.c, self.a, self.b, self.out, self.batched, self.epilogue = c, a, b, out, batched, epilogue
         self.grouped, self.masked, self.parted = grouped, masked, False
-        self.columns = c.bn // 2 if epilogue.gated else c.bn  # of C, in a tile
+        self.columns = c.bn // 2 if epilogue.gated else c.bn  # columns of C in a tile
         self.stage_bytes = a.bytes + b.bytes
         self.tensor_columns = SLOTS * c.bn
         self.chunk, self.swizzled = ROW * 8 // out.bits, True  # columns of C that are staged together
@@ -87,7 +87,7 @@ class Product:
         (self.pointer,) = ptx.global_ptrs(C)
         self.ring = smem.alloc(u8, c.stages * self.stage_bytes, align=1024)
         self.staged = smem.alloc(u8, WARPS * 2 * LINES * ROW, align=1024)
-        self.slot = smem.alloc(u32, 1)  # the address in tensor memory, as alloc writes it
+        self.slot = smem.alloc(u32, 1)  # where tcgen05.alloc writes the address in tensor memory
         self.full, self.empty = smem.mbarrier(c.stages), smem.mbarrier(c.stages)
         self.filled, self.drained = smem.mbarrier(SLOTS), smem.mbarrier(SLOTS)
         self.thread = reg.from_(ptx.special.tid.x(), u32)
@@ -126,7 +126,7 @@ class Product:
         self.sync()
         self.tensor = reg.scalar(b32)
         ptx.inst.ld.shared.b32(self.tensor, ptx.addr(address(self.slot)))
-        # All of the above may run beside the kernel before, and the next kernel's beside this one.
+        # What stands above may run while the kernel before this one ends; the next kernel's may run beside this one.
         ptx.griddepcontrol.wait()
         ptx.griddepcontrol.launch_dependents()
 
@@ -152,7 +152,7 @@ class Product:
             k = reg.scalar(u32, init=0)
             for _ in ptx.range_(0, self.steps, dtype=u32):
                 ptx.mbarrier.wait(self.empty[ring.stage], ring.parity ^ 1)
-                with ptx.if_(self.rank == 0):  # which hears of the copies of both
+                with ptx.if_(self.rank == 0):  # the barrier of the even CTA counts the copies of both
                     ptx.mbarrier.arrive_expect_tx(self.full[ring.stage], c.cm * self.stage_bytes)
                 to = base + ring.stage * self.stage_bytes
                 bar = self.full[ring.stage]
@@ -171,7 +171,7 @@ class Product:
             ptx.tensor_copy.load(ptx.addr(to, at), tensor_map, where if batch is None else (*where, batch), bar, **how)
 
     def copy_scales(self, place: Place, k, to, bar):
-        """Of _matmul_scaled.py."""
+        """Copies scale factors; _matmul_scaled.py overrides it."""
 
     # One thread that multiplies.
 
@@ -215,13 +215,13 @@ class Product:
         return ptx.tcgen05.descriptor(start, stride_bytes=8 * ROW, swizzle="128B", **leading)
 
     def commit(self, bar):
-        """Arrives, in both CTAs of a pair, when what was issued so far is done."""
+        """Makes the barrier, in both CTAs of a pair, arrive when the products issued so far are done."""
         if self.c.cm > 1:
             ptx.tcgen05.commit(bar, cta_group=2, multicast=True, multicast_mask=reg.from_(3, u16))
         else:
             ptx.tcgen05.commit(bar)
 
-    # Four warps that store.  Thread t of them has row t of the CTA's part of the tile.
+    # Four warps that store.  The t-th of their threads has row t of the CTA's part of the tile.
 
     def store(self):
         c, slots = self.c, Slots()
@@ -240,14 +240,15 @@ class Product:
                 words = []
                 for at in range(number * self.chunk, (number + 1) * self.chunk, COLUMNS):
                     words += self.finished(values(at), finish, place, at)
-                if number == chunks - 1:  # all is read
+                if number == chunks - 1:  # all accumulators are read
                     release()
                 self.put(words, place, number)
         with ptx.if_(self.lane == 0):
             ptx.cp.async_.bulk.wait_group(0)
 
     def accumulators(self, place: Place, quarter, slots: Slots, drained):
-        """Of the warp's lines of a tile: what gives those of the columns of C from `at` on, and what says that all are read."""
+        """(read, release) for the warp's rows of a tile: `read(at)` returns the accumulators of the columns of C from `at` on; `release()` says
+        that all are read."""
         lanes = self.filled_slot(quarter, slots)
 
         def release():
@@ -257,7 +258,7 @@ class Product:
         return lambda at: self.read(lanes, self.starts(at)), release
 
     def filled_slot(self, quarter, slots: Slots):
-        """The address in tensor memory of the warp's lanes, when they are there."""
+        """Waits for a slot; returns the address of the warp's lanes in tensor memory."""
         ptx.mbarrier.wait(self.filled[slots.stage], slots.parity)
         ptx.tcgen05.fence_after_thread_sync()
         return self.tensor + (slots.stage * self.c.bn + (quarter << 21))
@@ -268,7 +269,7 @@ class Product:
         (ptx.mbarrier.arrive_cluster if self.c.cm > 1 else ptx.mbarrier.arrive)(bar, pred=self.lane == 0)
 
     def starts(self, at: int) -> list[int]:
-        """Where the accumulators of the columns of C from `at` on begin; where they are gated, also those of the ups."""
+        """The columns in tensor memory where the accumulators of the columns of C from `at` on begin; if gated, also where those of the ups do."""
         if not self.epilogue.gated:
             return [at]
         part = self.columns // self.c.cm  # each CTA of a pair has brought gates and their ups
@@ -284,7 +285,7 @@ class Product:
         return found if self.out == s32 else [as_f32(word) for word in found]
 
     def finished(self, values: list, finish, place: Place, at: int) -> list:
-        """Words of C, of values of the columns from `at` on."""
+        """The words of C for the values of the columns from `at` on, after the epilogue."""
         words = []
         for i in range(0, COLUMNS, 4):
             column = place.column + (at + i)
@@ -295,7 +296,7 @@ class Product:
         return words
 
     def put(self, words: list, place: Place, number: int):
-        """A row of 128 bytes, the number-th of the tile, to C."""
+        """Stores the number-th 128 bytes of the rows of the tile to C."""
         buffer = number % 2 * LINES * ROW
         column = place.column + number * self.chunk
         if place.end is None:
@@ -340,14 +341,14 @@ class Product:
 
 
 class Blocks(Product):
-    """With f32 scales for each 128 of K, a stage: the tensor cores leave the products of each stage in a slot of its own, and the
-    warps that store multiply them by their scales and add them up in registers."""
+    """The body with f32 scales for each 128 of K, which is a stage.  The tensor cores leave the products of each stage in a slot of its own,
+    and the warps that store multiply them by the scales and add them up in registers."""
 
     def multiply(self):
         ring, slots = Ring(self.c.stages), Slots()
         from_a = self.descriptor(self.a, address(self.ring))
         from_b = self.descriptor(self.b, address(self.ring) + self.a.bytes)
-        nothing = reg.scalar(u32, init=0)  # so many stages are in the slot before
+        nothing = reg.scalar(u32, init=0)  # how many stages a slot has before: none
         for _ in self.tiles("multiply").places():
             for _ in ptx.range_(0, self.steps, dtype=u32):
                 ptx.mbarrier.wait(self.drained[slots.stage], slots.parity ^ 1)
@@ -401,7 +402,7 @@ def blackwell_kernel(
     masked=False,
     arch="sm_100a",
 ):
-    """The kernel (A, B, ...) -> C of one configuration for sm_100a or sm_103a; its tensors are those of `_matmul_hopper.product_kernel`."""
+    """The kernel (A, B, ...) -> C of one configuration, for sm_100a or sm_103a.  Its tensors are those of `_matmul_hopper.product_kernel`."""
     bk = ROW * 8 // dtype.bits
     a = Operand(dtype, a_k_major, c.bm, 1, bk)
     b = Operand(dtype, b_k_major, c.bn // c.cm, 1, bk, epilogue.gated)

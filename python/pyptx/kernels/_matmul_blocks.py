@@ -1,8 +1,9 @@
 """How a consumer of a product on Hopper adds up a tile whose operands have scales for each 128 of K.
 
-What tensor cores add up goes to f32 registers by fma, as they keep about 14 bits of products of fp8.  Of tiles of up to 128 columns there are
-registers for the sums of two steps: the fma of one run beside the wgmma of the other.  A tile's first two steps begin before its place is
-known; while they run its scales are loaded, and the tile before is stored.  Of wider tiles the fma run beside the wgmma of the other warpgroup.
+Tensor cores keep about 14 bits of sums of fp8, so the products of each 128 of K are added to f32 registers by fma.  Tiles of up to 128
+columns have registers for the sums of two steps: the fma of one step run beside the wgmma of the other.  The first two steps of a tile
+begin before its place is known; while they run, its scales are loaded and the tile before is stored.  In wider tiles, the fma of one
+warpgroup run beside the wgmma of the other.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ __all__ = ["BlockSums", "PairedSums"]
 
 
 class BlockSums:
-    """One tile after the other, in the product's accumulators; each is stored before the next begins."""
+    """Takes one tile after the other, in the product's accumulators.  Each is stored before the next begins."""
 
-    ahead = None  # what comes before a tile's place is known
+    ahead = None  # writes what comes before a tile's place is known
 
     def __init__(self, product: Product, store: Store, thread):
         self.product, self.store, self.acc = product, store, product.acc[0]
@@ -36,7 +37,7 @@ class BlockSums:
         first, width, bn = place.row + self.first, ptx.param(u32, "N"), self.product.c.bn
         if self.product.epilogue.gated:
             columns, width = [place.column, place.column + width], width + width
-        else:  # one of each part that lies in one block of 128
+        else:  # the first column of each part that lies in one block of 128
             columns = [place.column + at if at else place.column for at in range(0, bn, math.gcd(bn, 128))]
         return BlockScales(
             self.product.more, [first, first + 8], ptx.param(u32, "M"), columns, width, place.expert, place.end
@@ -62,13 +63,13 @@ class BlockSums:
 
 
 class PairedSums(BlockSums):
-    """The same with two steps at a time; a tile is stored beside the first ones of the next.  Its steps are two at least."""
+    """Takes two steps at a time; a tile is stored beside the first two of the next one.  A tile has two steps at least."""
 
     def __init__(self, product: Product, store: Store, thread):
         super().__init__(product, store, thread)
         self.two = Step(product)
         self.clear()
-        if product.epilogue.residual is None:  # else registers would be too few beside two steps
+        if product.epilogue.residual is None:  # with one, two steps would leave too few registers
             self.ahead = self.begin
 
     def begin(self):
@@ -114,13 +115,13 @@ class PairedSums(BlockSums):
 
 
 class Step:
-    """A step through K with scales of its own: what it adds up, its scales, the stage that it reads."""
+    """A step through K that has scales of its own: its sums, its scales, and the stage that it reads."""
 
     def __init__(self, product: Product):
         self.product, self.sums, self.stage = product, reg.array(f32, len(product.acc[0])), reg.scalar(u32)
 
     def start(self, scales: BlockScales, there_is=None):
-        """Loads the first scales of a tile, if `there_is` a step for them."""
+        """Loads the first scales of a tile, if the predicate `there_is` says that a step needs them."""
         self.scales, self.raw = scales, scales.registers()
         scales.load(self.raw, there_is)
 
@@ -131,8 +132,8 @@ class Step:
         position.advance()
 
     def finish(self, newer: int, again=False):
-        """Waits until all but the `newer` steps are done, and adds this one's sums.  `again`: whether (a predicate, True or False) this one's
-        registers serve a later step, whose scales are loaded meanwhile."""
+        """Waits until all but the `newer` latest steps are done, and adds the sums of this one.  `again` (a predicate, True or False): whether
+        its registers serve a later step, whose scales are loaded meanwhile."""
         ptx.wgmma.wait_group(newer)
         self.product.release(self.stage)
         factors = self.scales.factors(self.raw)
@@ -140,5 +141,5 @@ class Step:
             self.scales.load(self.raw, None if again is True else again)
         acc = self.product.acc[0]
         for i, value in enumerate(self.sums):
-            of_rows = factors[i * len(factors) // len(acc)]  # of gates, or of ups; of blocks of B
+            of_rows = factors[i * len(factors) // len(acc)]  # those of the gates or of the ups; of a block of B
             ptx.inst.fma.rn.f32(acc[i], value, of_rows[i // 2 % 2], acc[i])

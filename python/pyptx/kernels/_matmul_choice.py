@@ -1,6 +1,6 @@
-"""Which kernel, in which configuration, makes a product: by its sizes, types and addresses.
+"""Which kernel multiplies, and in which configuration: chosen by the sizes, types and addresses of a product.
 
-The table is measured: `python bench/gemm.py --tune` on an H200 prints it.
+The table of CANDIDATES was measured on an H200; `python bench/gemm.py tune` measures it again.
 """
 
 import functools
@@ -41,8 +41,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Problem:
-    """`batch`: None of matrices.  A is stored (M, K), or (K, M) where it is not K-major, B (N, K), or (K, N).  `a_width`, `b_width`: bytes, up to
-    32, that addresses and rows are multiples of; `on_gpu`: not on the simulator."""
+    """What decides how a product is computed.  `batch`: how many matrices, None for one without that dimension.  A is stored (M, K), or
+    (K, M) if it is not K-major; B is stored (N, K), or (K, N).  `a_width`, `b_width`, `out_width`: the power of two, up to 32 bytes, that
+    divides the address and the strides.  `on_gpu`: False on the simulator."""
 
     m: int
     n: int
@@ -60,14 +61,14 @@ class Problem:
 
 
 def engine(on_gpu: bool, dtype: PtxType, *widths: int) -> str:
-    """What multiplies, where the copy engine can address all three matrices: "sm_90a", wgmma; "sm_100a" or "sm_103a", tcgen05, which has
-    s8 on the former alone; else "", mma.sync."""
+    """Which instructions multiply: "sm_90a", wgmma; "sm_100a" or "sm_103a", tcgen05; "", mma.sync.  The first two need matrices that TMA can
+    address, with `widths` of 16 bytes or more, and sm_103a has no tcgen05 for s8."""
     found = family(on_gpu) if min(widths) >= 16 else ""
     return "" if found == "sm_103a" and dtype == s8 else found
 
 
 def kernel_of(p: Problem):
-    """The kernel (A, B, ...) -> C."""
+    """The kernel (A, B, ...) -> C for a problem."""
     batched = p.batch is not None
     found = engine(p.on_gpu, p.dtype, p.a_width, p.b_width, p.out_width)
     if found.startswith("sm_10"):
@@ -102,13 +103,13 @@ def kernel_of(p: Problem):
 
 
 def is_narrow(p: Problem) -> bool:
-    """Few columns and a long K: by clusters of four, each part of K by a CTA."""
+    """Whether there are few columns and a long K: clusters of four CTAs take it, each CTA a part of K."""
     return p.m <= 256 and p.n <= 64 * 28 and p.k >= 4096 and p.dtype.bits == 16
 
 
 def is_long(p: Problem) -> bool:
-    """More than 128 rows, and a long K, whose halves or thirds of tiles of all rows x 64 nearly fill the GPU; more than 224 rows take as long
-    as tiles of 128 x 64 do, unless K is longer still."""
+    """Whether there are up to 256 rows and a long K, so that tiles of all rows x 64, cut into halves or thirds of K, nearly fill the GPU.
+    Above 224 rows that is quicker than tiles of 128 x 64 only if K is longer still."""
     if p.m > 256 or p.dtype.bits != 16:
         return False
     if p.m > 224:
@@ -135,8 +136,8 @@ FOUR = Config(64, 112, 8, consumers=1, cm=4, turned=True)
 
 
 def fills_once(p: Problem) -> Config | None:
-    """Of few rows, CTAs of a cluster that share columns of B, or rows of A, where they fill the GPU once: all rows by 64 columns, two halves
-    of the rows by 64 to 128."""
+    """For few rows: the configuration whose clusters fill the GPU once, or None.  The CTAs of a cluster share columns of B (two halves of the
+    rows by 64 to 128 columns) or rows of A (all rows by 64 columns)."""
     whole = p.batch is None and p.a_k_major and p.dtype.bits == p.out.bits == 16 and not p.epilogue.gated
     if not whole or not 64 < p.m <= 256:
         return None
@@ -160,8 +161,8 @@ def fills_once(p: Problem) -> Config | None:
 
 
 def once_of(p: Problem) -> Config | None:
-    """Of few rows, tiles so wide that they fill the GPU once, where those of a stream, of 64 columns, do so neither once nor, in two parts of
-    K, twice."""
+    """For few rows: tiles so wide that they fill the GPU once, or None.  They are taken where a stream's tiles, of 64 columns, do not fill it
+    once, nor twice with two parts of K."""
     whole = p.b_k_major and p.dtype.bits == p.out.bits == 16 and p.epilogue.scales != "block" and not p.epilogue.gated
     if not whole or p.m not in (64, 128) or p.batch is not None:
         return None
@@ -171,18 +172,18 @@ def once_of(p: Problem) -> Config | None:
 
 
 def inside(c: Config, p: Problem) -> Config:
-    """With tiles that end with the matrix, where it is as large as a tile, and some would end more than 7 rows behind it."""
+    """The configuration with `Config.inside`, if the matrix is as large as a tile and some tile would reach more than 7 rows beyond it."""
     sizes = (p.n, p.m) if c.turned else (p.m, p.n)
     behind = max(-size % tile for size, tile in zip(sizes, (c.bm, c.bn), strict=True))
     small = any(size < tile for size, tile in zip(sizes, (c.bm, c.bn), strict=True))
     return c if small or behind < 8 or p.epilogue.gated or c.parts > 1 else replace(c, inside=True)
 
 
-# With scales of blocks there are three sets of accumulators, and K is walked in one direction.  Two CTAs share their rows of A.
+# With scales of blocks there are three sets of accumulators, and K is walked in one direction only.  Two CTAs share their rows of A.
 BLOCKS = Config(bm=128, bn=128, stages=6, cn=2, swing=False)
-# Two sets: a warpgroup scales while the other multiplies.  A wave of them takes 1.5 of the time of one of the others.
+# With two sets, one warpgroup scales while the other multiplies.  A wave of these takes 1.5 times as long as a wave of BLOCKS.
 WIDE_BLOCKS, WIDE_WAVE = Config(bm=128, bn=192, stages=4, overlap=False, swing=False), 1.5
-# Of 64 rows, and of 128.
+# For 64 rows, and for 128.
 ONCE = (
     (Config(64, 48, 12, consumers=1, ahead=AHEAD), Config(64, 112, 8, consumers=1, ahead=AHEAD)),
     (Config(128, 48, 8, ahead=AHEAD), Config(128, 112, 5, ahead=AHEAD), Config(128, 224, 3, ahead=AHEAD)),
@@ -190,7 +191,7 @@ ONCE = (
 
 
 def blocks_of(m: int, n: int, grouped: bool = False, gated: bool = False, batch: int = 1) -> Config:
-    """Pairs of CTAs along N; along M, or none, where that leaves one of a pair without a tile."""
+    """The configuration with scales of blocks: CTAs in pairs along N; in pairs along M, or alone, where one of a pair would have no tile."""
     waves, wide = (-(-(-(-m // 128) * -(-n // c.bn) * batch) // MULTIPROCESSORS) for c in (BLOCKS, WIDE_BLOCKS))
     if not gated and wide * WIDE_WAVE < waves:
         return replace(WIDE_BLOCKS, cm=2 if -(-m // 128) % 2 == 0 and not grouped else 1)
@@ -200,7 +201,8 @@ def blocks_of(m: int, n: int, grouped: bool = False, gated: bool = False, batch:
 
 
 def slim(bn: int, alone: float, pair: float) -> list:
-    """Tiles of 64 by so many, turned or not, alone and in pairs of CTAs that share the 64: candidates, with what they cost alone and in pairs."""
+    """Candidates with tiles of 64 x bn: turned, turned and in pairs, and in pairs, where the CTAs of a pair share the 64.  `alone`, `pair`:
+    what a tile costs alone and in a pair."""
     c = Config(64, bn, min(12, (232_448 - 2_048 - 2 * 64 * ROW) // ((64 + bn) * ROW)), consumers=1)
     turned, whole = replace(c, turned=True), bn % 64 == 0
     return [
@@ -210,8 +212,8 @@ def slim(bn: int, alone: float, pair: float) -> list:
     ]
 
 
-# Tile, and microseconds of a wave of CTAs: for each 64 of K, and besides; where B is stored (N, K), and where it is (K, N), None for a
-# tile that is not taken there.  `python bench/gemm.py tune` fits them.  Shared memory gives and takes 128 bytes a clock, which bounds
+# A configuration, and what a wave of its CTAs takes, in microseconds: (for each 64 of K, besides).  The first pair is for B stored (N, K),
+# the second for (K, N); None: it is not taken there.  `python bench/gemm.py tune` fits them.  Shared memory gives and takes 128 bytes a clock, which bounds
 # the small tiles, multicast or not: 2 bm + bn (1 + bm / 64) clocks for 64 of K.  Blocks of (K, N) are 64 columns wide, so that 96
 # or 144 columns fetch more than they need, unless the tile is turned: then these are rows of A.
 CANDIDATES = (
@@ -243,8 +245,8 @@ CANDIDATES = (
     *slim(160, 0.247, 0.219), *slim(176, 0.264, 0.243), *slim(192, 0.272, 0.255), *slim(208, 0.303, 0.284),
     *slim(224, 0.319, 0.298), *slim(240, 0.339, 0.319), *slim(256, 0.356, 0.340),
 )  # fmt: skip
-# Where rows of A or B begin within a sector of L2 (strides of 16 bytes modulo 32), a copy takes 2.4 ns for each instead of some 1.5, and
-# more where L2 reads 256 bytes at a time: CTAs of a cluster that share rows then save more than the cluster costs.
+# If rows of A or B begin within a sector of L2 (strides of 16 bytes modulo 32), a copy takes 2.4 ns for each row instead of some 1.5, and
+# more if L2 reads 256 bytes at a time.  Then CTAs of a cluster that share rows save more than the cluster costs.
 RAGGED_ROW, ROW_OF_SECTORS, RAGGED_READ = 2.4e-3, 1.5e-3, "128B"
 RAGGED = (
     (Config(128, 256, 4, cm=2), (0.740, 1.79), (0.740, 1.97)),
@@ -260,8 +262,8 @@ RAGGED = (
     (Config(64, 64, 12, consumers=1, cn=2), (0.143, 1.00), (0.140, 1.03)),
     (Config(64, 64, 12, consumers=1, cm=2, cn=2), (0.195, 1.70), (0.195, 1.70)),
 )
-# From so many waves of the largest tile on, only wide tiles, the second 3 % dearer than in few waves: smaller ones read more from L2,
-# which takes power that lowers the clock.
+# From so many waves of the largest tile on, only wide tiles are taken, because smaller ones read more from L2, and that power lowers the
+# clock.  The second of them costs 3 % more than in few waves.
 MANY = 8
 WIDE = ((Config(128, 256, 4), (0.684, 2.06), (0.684, 2.06)), (Config(128, 192, 4), (0.530, 1.86), (0.530, 1.86)))
 
@@ -280,9 +282,12 @@ def configuration(
     m: int, n: int, k: int, batch: int, out_bits: int, b_k_major: bool, grouped: bool = False, gated: bool = False,
     plain: bool = False, ragged: tuple[bool, bool] = (False, False),
 ) -> Config:  # fmt: skip
-    """The tile whose waves take least.  Of products of groups, `batch` in number, it is stored in parts of 64 columns; where it is
-    `gated`, of 2 n columns of B, in parts of 128 bytes of half of the columns.  `plain`: of 16 bits without an epilogue; it may be turned, have
-    three consumers, or come in pairs.  `ragged`: whether rows of A, and of B, begin within a sector of L2."""
+    """The configuration whose waves take the least time.
+
+    grouped: the products are `batch` groups, and tiles are stored in parts of 64 columns.  gated: B has 2 n columns, and tiles are stored in
+    parts of 128 bytes of half of the columns.  plain: values of 16 bits and no epilogue; the tile may be turned, have three consumers, or
+    come in pairs.  ragged: whether rows of A, and rows of B, begin within a sector of L2.
+    """
     n = 2 * n if gated else n
 
     def waves(c):
@@ -296,7 +301,7 @@ def configuration(
         return waves(c) * (-(-k // 64) * max(block, copying(c)) + wave)
 
     def copying(c):
-        """Of a CTA, of tiles of 64 of K."""
+        """The microseconds that the copies of a CTA take for each 64 of K, where rows are ragged."""
         if not any(ragged):
             return 0
         of_a, of_b = (RAGGED_ROW if each else ROW_OF_SECTORS for each in ragged)
@@ -304,7 +309,8 @@ def configuration(
         return c.bm // c.cn * of_rows + c.bn // c.cm * of_columns
 
     def shares_few(c):
-        """Pairs along the wide side of their tiles are quick where the matrix is no wider there than it is high; of groups, they are not known."""
+        """Whether pairs along the wide side of their tiles are quick: if the matrix is no wider there than it is high.  For groups that was
+        not measured."""
         return c.cn == 1 or (not grouped and (m <= n if c.turned else n <= m))
 
     unit = 2 * ROW * 8 // out_bits if gated else 64 if grouped else out_bits
@@ -327,21 +333,22 @@ def configuration(
 
 
 def for_output(c: Config, bits: int) -> Config:
-    """Values of 32 bits are as many as the accumulators: there are no registers to keep a tile in while the next is begun."""
+    """The configuration for results of so many bits.  Values of 32 bits need as many registers as the accumulators, so a tile cannot be kept
+    while the next one begins."""
     if bits == 16:
         return c
-    room = 232_448 - 2_048 - c.consumers * 2 * 64 * ROW  # besides what is stored, in parts of 128 bytes
+    room = 232_448 - 2_048 - c.consumers * 2 * 64 * ROW  # beside the parts of 128 bytes that are being stored
     return replace(c, overlap=False, stages=min(c.stages, room // ((c.bm + -(-c.bn // 64) * 64) * ROW)))
 
 
-# The next kernel's CTAs begin when this one's have asked for all they need, and fetch what else they could not before this one has ended.
+# The next kernel's CTAs begin when this kernel's have started all their copies, and fetch two stages of B before this kernel has ended.
 LATE = {"late": True, "ahead": 2}
 
 
 @functools.lru_cache(4096)
 def stream_of(m: int, n: int, k: int) -> StreamConfig:
-    """64 columns a CTA and K in parts while that leaves multiprocessors idle; 128 columns where they fill the GPU.  CTAs that leave room for
-    others on their multiprocessor let those of the next kernel begin."""
+    """The configuration of a stream.  A CTA takes 64 columns, and K is cut into parts as long as multiprocessors would be idle; it takes 128
+    columns if those fill the GPU.  CTAs that leave room on their multiprocessor let those of the next kernel begin."""
     rows, tiles = max(8, 1 << (m - 1).bit_length()), -(-n // 64)
 
     def made(parts, bn, share=1, *more, **told):
@@ -375,7 +382,7 @@ def stream_of(m: int, n: int, k: int) -> StreamConfig:
 
 
 def streams() -> list[StreamConfig]:
-    """All that `stream_of` chooses among."""
+    """The configurations that `stream_of` chooses among, for `tune`."""
     sizes = [
         (m, n, k)
         for m in (8, 16, 32, 64, 128)
@@ -393,15 +400,15 @@ def streams() -> list[StreamConfig]:
     return list(dict.fromkeys(stream_of(*size) for size in sizes))
 
 
-# Of groups.
+# Products of groups.
 
 
 def grouped_kernel(
     shape_a, experts: int, n: int, dtype: str, b_k_major: bool, a_width: int, b_width: int, on_gpu: bool,
     masked: bool = False, activation: str | None = None,
 ):  # fmt: skip
-    """The kernel (A, B, scales of both where they are e4m3, OFFS) -> C for A of this shape, all rows of all groups, `experts` matrices
-    and `n` columns of C."""
+    """The kernel (A, B, the scales of both if they are e4m3, OFFS) -> C.  `shape_a`: that of all rows of all groups; B has `experts`
+    matrices, C has n columns."""
     t, k = shape_a
     kind = NAMES[dtype.removeprefix("torch.")]
     scaled = kind == e4m3
@@ -426,7 +433,7 @@ PARTED = Config(128, 256, 4, overlap=False, swing=False)
 
 
 def parted_kernel(k: int, n: int, experts: int, dtype: str, on_gpu: bool):
-    """The kernel (A, G, OFFS) -> C of the products A[rows of e]^T G[rows of e], (E, K, N), of A (T, K) and G (T, N)."""
+    """The kernel (A, G, OFFS) -> C for the products A[rows of group e]^T G[rows of group e]: A (T, K), G (T, N), C (E, K, N)."""
     kind = NAMES[dtype.removeprefix("torch.")]
     widths = width_of(k * 2), width_of(n * 2)
     if experts <= MOST_GROUPS and engine(on_gpu, kind, *widths) == "sm_90a":

@@ -1,4 +1,4 @@
-"""`matmul` of arrays whose strides nobody sees: JAX's, also where it traces, and NumPy's."""
+"""`matmul` for the arrays of JAX, traced or not, and of NumPy.  Those of JAX do not tell their strides, so all are taken as packed."""
 
 import functools
 import sys
@@ -30,7 +30,7 @@ def matmul(_, given, activation, out):
     a, b, *more = given
     if 0 in shape:
         return xp.zeros(shape, LIKE[result]) if out is None else out
-    if a.shape[-1] == 0:  # the sum of nothing: zeros make it
+    if a.shape[-1] == 0:  # sums without terms are 0: eight columns of zeros give them
         a, b = xp.zeros((*a.shape[:-1], 8), a.dtype), xp.zeros((*b.shape[:-2], 8, b.shape[-1]), b.dtype)
     m, n = shape[-2:]
     k = a.shape[-1]
@@ -87,7 +87,7 @@ def differentiable(kernel, a_k_major: bool, b_k_major: bool, dtype, result, epil
         return multiply((a.astype(LIKE[dtype]), b), a_major, b_major, dtype, dtype, Epilogue(), on_gpu)
 
     def backward(a, b, *rest):
-        """Gradients of A and B as they are stored, of bias and residual."""
+        """The gradients of A and B, as these are stored, and those of bias and residual."""
         *more, g = rest
         dz, stored = g, b.shape
         if epilogue.gated:  # as it was given

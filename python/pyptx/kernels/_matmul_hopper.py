@@ -6,10 +6,10 @@
 What surprises, and why:
 
 - CTAs of a cluster that need the same rows of A, or the same columns of B, each fetch a part of them and multicast it.  A stage
-  is therefore free when the consumers of all CTAs of the cluster have read it.
+  is therefore free only when the consumers of all CTAs of the cluster have read it.
 - One group of wgmma stays in flight while the next is issued; the stage before is released when the newer one is on its way.
-- Accumulators become 16-bit values in other registers (`pack`), and these are stored (_matmul_store.py) while the first products of the
-  next tile run: the tensor cores wait for the conversion alone.
+- Accumulators are rounded to 16-bit values in other registers (`pack`), which are stored (_matmul_store.py) while the first products of
+  the next tile run.  So the tensor cores wait only for the conversion.
 - Tiles are taken in groups of some rows of tiles, column by column, so that what all CTAs read at one time is close to a square
   and stays in L2.
 
@@ -51,7 +51,7 @@ WARPS = 4
 
 
 class Product:
-    """The body of one configuration."""
+    """The body of the kernel of one configuration: `write` writes it."""
 
     def __init__(
         self, c: Config, a: Operand, b: Operand, out: PtxType, batched: bool, epilogue: Epilogue, grouped: bool,
@@ -59,20 +59,20 @@ class Product:
     ):  # fmt: skip
         self.c, self.a, self.b, self.out, self.batched, self.epilogue = c, a, b, out, batched, epilogue
         self.grouped, self.masked, self.parted = grouped, masked, parted
-        self.columns = c.bn // 2 if epilogue.gated else c.bn  # of C, in a tile
+        self.columns = c.bn // 2 if epilogue.gated else c.bn  # columns of C in a tile
         self.acc_type = s32 if a.dtype == s8 else f32
         self.stage_bytes = a.bytes + b.bytes
-        self.blocks = c.bm // 64 // c.consumers  # of 64 rows, of a consumer
+        self.blocks = c.bm // 64 // c.consumers  # blocks of 64 rows that a consumer has
         self.chunk, self.swizzled = chunk_of(c.bn // c.parts, out.bits)
-        self.swizzled |= c.turned  # whose parts are 128 bytes wide
+        self.swizzled |= c.turned  # the parts of turned tiles are 128 bytes wide
         self.threads = WARPGROUP * (c.consumers + 1)
-        # Registers of a thread of the producer and of a consumer, where as many for each, 168 or, of three consumers, 128, are too few.
+        # Registers for a thread of the producer and of a consumer, if equal shares (168, or 128 with three consumers) are too few.
         wide = self.blocks * c.bn >= 192 or epilogue.scales == "block"
         self.registers = {2: (40, 232) if wide else None, 3: (32, 160)}.get(c.consumers)
 
     @property
     def buffer(self) -> int:
-        """Bytes of 64 rows of a chunk."""
+        """The bytes of 64 rows of a chunk, which are stored together."""
         return 64 * self.chunk * self.out.bits // 8
 
     def write(self, A, B, C, OFFS=None, **more):
@@ -99,7 +99,7 @@ class Product:
         if c.ahead:
             with ptx.if_(thread == 0):
                 self.fetch_ahead()
-        # All of the above may run beside the kernel before, and the next kernel's beside this one.
+        # What stands above may run while the kernel before this one ends; the next kernel's may run beside this one.
         ptx.griddepcontrol.wait()
         ptx.griddepcontrol.launch_dependents()
         if self.grouped or c.inside:
@@ -113,7 +113,7 @@ class Product:
         self.steps, self.first_step = (ptx.param(u32, "K") + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1), 0
         if c.parts > 1:
             self.split_steps()
-        elif c.overlap and self.epilogue.scales == "block":  # a step behind K copies zeros
+        elif c.overlap and self.epilogue.scales == "block":  # two steps at least; a step beyond K copies zeros
             steps, self.steps = self.steps, reg.scalar(u32)
             ptx.inst.max.u32(self.steps, steps, 2)
         with ptx.if_(warpgroup == 0):
@@ -132,7 +132,7 @@ class Product:
         ptx.ret()
 
     def split_steps(self):
-        """This CTA's part of K: `steps` from `first_step`, at least one; a step behind K copies zeros."""
+        """Sets this CTA's part of K: `steps` from `first_step` on, at least one.  A step beyond K copies zeros."""
         self.part = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
         shift, steps = self.c.parts.bit_length() - 1, reg.scalar(u32)
         ptx.inst.max.u32(steps, self.steps, self.c.parts)
@@ -145,7 +145,7 @@ class Product:
         return Tiles(self.c, self.batched, self.columns)
 
     def fetch_ahead(self):
-        """The first steps of B to L2: whoever writes B now writes it there."""
+        """Fetches the first steps of B to L2, before the kernel ahead has ended.  If that one still writes B, it writes it to L2, too."""
         c, tiles = self.c, Tiles(self.c, False, self.columns)
         row, column = tiles.place(tiles.first, tiles.down(ptx.param(u32, tiles.rows)))
         of = (self.a, self.maps[0], tiles.rn, row) if c.turned else (self.b, self.maps[1], tiles.rm, column)
@@ -198,8 +198,8 @@ class Product:
                 ring.advance()
 
     def part_of(self, operand: Operand, rank, start):
-        """This CTA's part of a tile that begins at `start` (row, k, matrix of a batch): its first byte in the tile, and of each copy, the byte
-        behind that and the coordinates."""
+        """This CTA's part of the tile that begins at `start` (row, k, matrix of a batch): (the part's first byte in the tile, copies), where each
+        copy is (its first byte in the part, its coordinates)."""
         (row, k, batch), first = start, 0
         if operand.share > 1:
             rows, along, size = operand.part
@@ -249,12 +249,13 @@ class Product:
                 store.all()
         store.finish()
 
-    # Parts of K: the CTAs of a cluster leave what the others need in shared memory, in place of what was copied; each then adds up a part
-    # of the columns, over all CTAs. Neighbouring threads have neighbouring words of 16 bytes: four accumulators.
+    # Parts of K: each CTA of a cluster leaves its sums in shared memory, in place of the stages; then each adds up a part of the columns
+    # over all CTAs.  Neighbouring threads have neighbouring words of 16 bytes: four accumulators.
 
     def leave(self, thread, consumer):
-        """Of two parts the other's columns alone; this CTA's own become the first of the accumulators."""
-        ptx.bar.sync(1, WARPGROUP * self.c.consumers)  # the other one may still multiply
+        """Stores the accumulators to shared memory.  If there are two parts, it stores only the other CTA's columns, and moves its own to the
+        front of the accumulators."""
+        ptx.bar.sync(1, WARPGROUP * self.c.consumers)  # the other consumer may still multiply
         at = self.words_at(thread, consumer)
         words = [four for acc in self.acc for four in fours(acc)]
         if self.c.parts > 2:
@@ -273,7 +274,7 @@ class Product:
                     ptx.inst.mov.b32(into, value)
 
     def words_at(self, thread, consumer):
-        """Where the thread's first word is."""
+        """The address of the thread's first word."""
         return address(self.ring) + (consumer * (self.blocks * self.c.bn // 8 * WARPGROUP) + thread) * WORD
 
     def gather(self, thread, consumer):
@@ -281,7 +282,7 @@ class Product:
         columns = c.bn // c.parts
         words = columns // 8  # of a block of 64 rows
         at = self.words_at(thread, consumer) + self.part * (words * WARPGROUP * WORD)
-        if c.parts == 2:  # x + y is y + x
+        if c.parts == 2:  # x + y is y + x, so both orders give the same bits
             sums, ranks = [acc[: columns // 2] for acc in self.acc], [self.part ^ 1]
         else:
             sums, ranks = [reg.array(self.acc_type, columns // 2) for _ in range(self.blocks)], range(c.parts)
@@ -309,7 +310,7 @@ class Product:
         store.finish()
 
     def sum(self, store: "Store | None"):
-        """The products of a tile; the tile before is stored beside the first of them."""
+        """Adds up the products of a tile; the tile before is stored beside the first of them."""
         peeled = store.parts if self.c.overlap else 1
         for k in range(peeled):
             if k:
@@ -326,7 +327,7 @@ class Product:
         self.release(self.before)
 
     def multiply(self, first: bool):
-        """The products of one stage; behind them the stage before is free."""
+        """Starts the products of one stage, waits for those of the stage before, and frees that."""
         at = self.position
         self.issue(self.acc, first)
         if not first:
@@ -336,7 +337,7 @@ class Product:
         at.advance()
 
     def issue(self, accumulators, first: bool):
-        """Starts the products of one stage; `first`: in place of what the accumulators hold."""
+        """Starts the products of one stage.  `first`: they replace what the accumulators hold, instead of being added."""
         c, at = self.c, self.position
         ptx.mbarrier.wait(self.full[at.stage], at.parity)
         words = reg.scalar(u64)
@@ -359,10 +360,10 @@ class Product:
                 )
         ptx.wgmma.commit_group()
 
-    # Groups of lines of K: a product each.
+    # Products of groups of lines of K.
 
     def lines_of(self, group):
-        """The first line of a group, and how many it has."""
+        """(the first line of a group, how many lines it has)."""
         at, end, start = address(self.ends) + group * 4, reg.scalar(u32), reg.scalar(u32, init=0)
         ptx.inst.ld.shared.u32(end, ptx.addr(at))
         ptx.inst.ld.shared.u32(start, ptx.addr(at, -4), pred=group > 0)
@@ -371,7 +372,7 @@ class Product:
         return start, end - start
 
     def sum_lines(self, thread, group):
-        """The products of a group's lines.  The last step has lines of the next group, too: they become zeros in shared memory."""
+        """Adds up the products of a group's lines.  The last step also has lines of the next group, which become zeros in shared memory."""
         for acc in self.acc:
             for each in acc:
                 ptx.inst.mov.b32(each, 0)
@@ -395,7 +396,7 @@ class Product:
             self.release(self.before)
 
     def clear(self, thread, first):
-        """Zeros in the lines from `first` on, 128 bytes wide, of all blocks of the stage."""
+        """Writes zeros to the lines from `first` on, in all blocks (128 bytes wide) of the stage."""
         threads, zero = self.c.consumers * WARPGROUP, reg.scalar(b32, init=0)
         start = address(self.ring) + self.position.stage * self.stage_bytes
         for i in range(self.stage_bytes // WORD // threads):
@@ -438,9 +439,13 @@ def product_kernel(
     masked=False,
     parted=False,
 ):
-    """The kernel (A, B) -> C of one configuration.  A is (M, K), or (K, M) where it is not K-major; B is (N, K), or (K, N); of a gated
-    activation (2, N, K), or (K, 2, N).  `masked`: of grouped products, that OFFS has counts, of the M / E rows of A of each matrix.
-    `parted`: A (K, M) and B (K, N) have a product for each group of lines of K, C (L, M, N); OFFS has the line behind each group's last."""
+    """The kernel (A, B, ...) -> C of one configuration.
+
+    A is (M, K), or (K, M) if it is not K-major; B is (N, K), or (K, N); with a gated activation it is (2, N, K), or (K, 2, N).
+    grouped: B has E matrices, and OFFS has, for each, the row of A behind its last one.  masked: each matrix has M / E rows of A, and OFFS
+        says how many of them count.
+    parted: A (K, M) and B (K, N) have a product for each group of lines of K, C (L, M, N); OFFS has the line behind each group's last one.
+    """
     bk = ROW * 8 // dtype.bits
     a = Operand(dtype, a_k_major, c.bm, c.cn, bk)
     b = Operand(dtype, b_k_major, c.bn, c.cm, bk, epilogue.gated)

@@ -1,8 +1,9 @@
-"""C = A B by mma.sync, for GPUs since sm_80 and for every shape: what the copy engine cannot address takes this way on Hopper, too.
+"""C = A B by mma.sync, for GPUs since sm_80 and for every shape.  Matrices that TMA cannot address are multiplied by it on Hopper, too.
 
-A CTA makes a tile of 128 x 128, a warp 64 x 32 or 64 x 64 of it; two CTAs share a multiprocessor.  Tiles of A and B, 128 bytes of K,
-go through a ring of three stages: by cp.async of 16 or 8 bytes, as the rows' alignment allows, else by registers, 4 bytes or an element at a
-time.  The words of 16 bytes of a row are swizzled, so that ldmatrix, which reads eight rows at once, meets each bank once.
+A CTA computes a tile of 128 x 128, a warp 64 x 32 or 64 x 64 of it; two CTAs share a multiprocessor.  Tiles of A and B, 128 bytes of K
+wide, go through a ring of three stages: by cp.async of 16 or 8 bytes if the alignment of rows allows it, otherwise through registers, 4
+bytes or an element at a time.  The words of 16 bytes of a row are swizzled, so that ldmatrix, which reads eight rows at once, meets each
+bank once.
 """
 
 import functools
@@ -19,12 +20,12 @@ __all__ = ["mma_kernel"]
 BM = BN = 128
 STAGES, ROW = 3, 128  # ROW: bytes of a row of a tile in shared memory
 SHAPES = {bf16: (16, 8, 16), f16: (16, 8, 16), tf32: (16, 8, 8), f32: (16, 8, 8), s8: (16, 8, 32), e4m3: (16, 8, 32)}
-GROUP = 8  # rows of tiles that are taken together: what runs at one time is close to a square
+GROUP = 8  # rows of tiles that are taken together, so that the tiles that run at one time are close to a square
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A or B, contiguous: (rows, K), or where it is not K-major (K, rows).  `width`: bytes that one copy may have."""
+    """A or B, contiguous: (rows, K), or (K, rows) if it is not K-major.  `width`: the most bytes that one copy may have."""
 
     dtype: PtxType
     k_major: bool
@@ -43,7 +44,7 @@ class Matrix:
 
     @property
     def by_copies(self) -> bool:
-        """By cp.async; shorter ones are slower than words that pass registers."""
+        """Whether cp.async copies it.  With fewer than 8 bytes, that is slower than copies through registers."""
         return self.width >= 8
 
 
@@ -51,7 +52,7 @@ class Loader:
     """Copies tiles of one matrix into the ring."""
 
     def __init__(self, matrix: Matrix, pointer, first, rows, k_size, thread, threads: int):
-        # Of the tile as it lies in memory: `high` lines of `wide` elements, which are cut into pieces of `width` bytes.
+        # In memory the tile is `high` lines of `wide` elements, which are cut into pieces of `width` bytes.
         self.matrix, self.threads = matrix, threads
         self.rows, self.k_size, self.first = rows, k_size, first
         self.pitch = k_size if matrix.k_major else rows + rows if matrix.halves else rows
@@ -68,7 +69,7 @@ class Loader:
         return self.threads // self.across
 
     def to(self, i: int):
-        """Where the thread's i-th piece goes, from the beginning of the tile."""
+        """The place of the thread's i-th piece in shared memory, in bytes from the beginning of the tile."""
         m = self.matrix
         line, byte = self.line + i * self.lines_apart(), self.place * m.size
         block = 0
@@ -79,7 +80,7 @@ class Loader:
         return line * ROW + swizzled + block
 
     def fetch(self, k, stage, half: int | None = None):
-        """Starts the copies of the tile at column `k` of K, or of a half of it; returns what finishes them."""
+        """Starts the copies of the tile, or of a half of it, at column `k` of K.  Returns a function that finishes them."""
         m, pieces = self.matrix, []
         some = range(self.count) if half is None else range(self.count // 2 * half, self.count // 2 * (half + 1))
         for i in some:
@@ -96,7 +97,7 @@ class Loader:
             left = reg.scalar(u32)
             ptx.inst.sub.u32(left, width, column)
             if m.by_copies:
-                # Bytes that lie inside; the rest of the piece becomes zeros.
+                # How many bytes lie inside the matrix; the rest of the piece becomes zeros.
                 bytes_ = reg.scalar(u32, init=0)
                 ptx.inst.min.u32(left, left, self.piece)
                 ptx.inst.mul.lo.u32(bytes_, left, m.size, pred=inside)
@@ -113,7 +114,8 @@ class Loader:
         return finish
 
     def row(self, line):
-        """The row of the matrix that is a line of the tile; for an up that of its gate, and how many rows it lies further."""
+        """(the row of the matrix for a line of the tile, None).  If the matrix has gates and ups: (the row of the gate, how many rows further
+        the line's row lies)."""
         if not self.matrix.halves:
             return self.first + line, None
         further = reg.scalar(u32)
@@ -121,7 +123,7 @@ class Loader:
         return self.first + (((line >> 5) << 4) + (line & 15)), further
 
     def elements(self, source, left, inside):
-        """16 bytes in four registers, element by element; or by 4 bytes, which lie inside of the matrix together."""
+        """Loads 16 bytes to four registers: element by element, or 4 bytes at a time if those lie all inside the matrix or all outside."""
         size = max(self.matrix.size, self.matrix.width)
         each = size // self.matrix.size
         words = []
@@ -152,12 +154,13 @@ class Loader:
 
 
 class Fragments:
-    """Reads a matrix's 16 x 32 bytes as mma.sync wants them; `first`: the warp's row of the tile, a register."""
+    """Loads fragments of 16 rows x 32 bytes as mma.sync takes them.  `first`: the warp's first row of the tile, a register."""
 
     def __init__(self, matrix: Matrix, is_a: bool, first, lane):
         self.matrix = matrix
-        # ldmatrix takes the address of row lane % 8 of matrix lane / 8.  The four are, in the order of the registers:
-        # of A: rows 0 to 7, rows 8 to 15, then the same of the upper half of K; of B: both halves of K, then the next eight columns.
+        # A lane gives ldmatrix the address of row lane % 8 of matrix lane / 8.  The four matrices are, in the order of the registers:
+        # for A, rows 0 to 7, rows 8 to 15, then the same rows of the upper half of K; for B, both halves of K, then those of the next
+        # eight columns.
         number = lane >> 3
         self.upper_rows = (number & 1) if is_a else number >> 1
         self.upper_k = number >> 1 if is_a else number & 1
@@ -165,7 +168,7 @@ class Fragments:
         self.first = first
 
     def load(self, tile, row: int, step: int):
-        """The fragment `row` rows further, `step` * 32 bytes of K."""
+        """Loads the fragment that lies `row` rows and `step` * 32 bytes of K further."""
         m = self.matrix
         registers = [reg.scalar(b32) for _ in range(4)]
         if m.k_major:
@@ -182,7 +185,7 @@ class Fragments:
 
 
 class Tensor:
-    """The body."""
+    """The body of the kernel: `write` writes it."""
 
     def __init__(
         self,
@@ -197,8 +200,9 @@ class Tensor:
     ):
         self.a, self.b, self.out, self.epilogue, self.batched = a, b, out, epilogue, batched
         self.grouped, self.masked, self.parted = grouped, masked, parted
-        self.columns = BN // 2 if epilogue.gated else BN  # of C, in a tile
-        # Eights of columns of a warp: eight read less from shared memory; four leave threads that wait for memory, and registers.
+        self.columns = BN // 2 if epilogue.gated else BN  # columns of C in a tile
+        # How many eights of columns a warp has.  With eight it reads less from shared memory; four leave more registers, and more warps
+        # to run while others wait for memory.
         narrow = min(a.width, b.width)
         few = epilogue.gated or epilogue.scales == "block" or a.width == b.width == 16 or narrow < 4
         few |= narrow == 4 and (not a.k_major or epilogue != NOTHING)
@@ -210,17 +214,17 @@ class Tensor:
         pa, pb, pc = ptx.global_ptrs(A, B, C)
         self.m, self.n, k_size = (ptx.param(u32, name) for name in "MNK")
         gated = self.epilogue.gated
-        self.width = self.n + self.n if gated else self.n  # of B
+        self.width = self.n + self.n if gated else self.n  # columns of B
         ring = smem.alloc(u8, STAGES * 2 * BM * ROW, align=128)
         thread = reg.from_(ptx.special.tid.x(), u32)
         lane, warp = thread & 31, thread >> 5
-        rows = self.m  # of A
+        rows = self.m  # rows of A
         if self.grouped:
             row, column, expert, self.m = self.place_in_group(OFFS)
             pb = pb + product(expert, self.width, k_size) * self.b.size
         else:
             number, down = reg.from_(ptx.special.ctaid.x(), u32), quotient(self.m + (BM - 1), BM)
-            if self.batched or self.parted:  # the grid's x alone has room for many matrices
+            if self.batched or self.parted:  # all matrices are along the grid's x, as y and z have no room for many
                 in_one = down * quotient(self.n + (self.columns - 1), self.columns)
                 batch = quotient(number, in_one)
                 number = number - batch * in_one
@@ -248,7 +252,7 @@ class Tensor:
         k = reg.scalar(u32, init=0)
 
         def fetch(number: int, half: int | None = None):
-            """Starts to copy a tile of A (0) or of B, or a half of it; returns what finishes that."""
+            """Starts to copy a tile of A (0) or B (1), or a half of it.  Returns a function that finishes it."""
             return loaders[number].fetch(k, base + (ahead * (2 * BM * ROW) + number * (BM * ROW)), half)
 
         def fetched():
@@ -272,10 +276,10 @@ class Tensor:
             blocks = BlockScales(more, [first + 8 * i for i in range(8)], rows, columns, self.width, *group)
             total = acc
             acc = [[reg.array(f32, 4) for _ in range(4)] for _ in range(4)]
-        halves = min(self.a.width, self.b.width) == 4  # registers would be too few for more at a time
+        halves = min(self.a.width, self.b.width) == 4  # there are registers for half a tile at a time
         for _ in ptx.range_(0, steps, dtype=u32):
             ptx.cp.async_.wait_group(STAGES - 2)
-            ptx.bar.sync(0)  # this stage is there for all, and all have read the one that is fetched next
+            ptx.bar.sync(0)  # all see this stage, and all have read the stage that is fetched next
             here = base + stage * (2 * BM * ROW)
             if blocks:
                 fill(acc, 0)
@@ -312,7 +316,7 @@ class Tensor:
                 ptx.mma.sync(SHAPES[dtype], self.acc_type, dtype, dtype, self.acc_type, d, a, b, d)
 
     def place(self, number, down):
-        """First row and column of a tile of a matrix that is `down` tiles high: in groups of rows, column by column."""
+        """(first row, first column) of a tile of a matrix that is `down` tiles high.  Tiles are taken in groups of rows, column by column."""
         across = quotient(self.n + (self.columns - 1), self.columns)
         group = quotient(number, across * GROUP)
         above = group * GROUP
@@ -323,7 +327,7 @@ class Tensor:
         return (above + inside - column * rows) * BM, column * self.columns
 
     def part_of_k(self, OFFS, number, k_size):
-        """(first line, lines) of K of a group."""
+        """(the first line of K of a group, how many lines it has)."""
         (ends,) = ptx.global_ptrs(OFFS)
         start, end = reg.scalar(u32, init=0), reg.scalar(u32)
         at = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, number, 4, ends)
@@ -335,7 +339,7 @@ class Tensor:
         return start, end - start
 
     def place_in_group(self, OFFS):
-        """The same of products side by side, the number of the matrix of B, and the row behind the last one."""
+        """(first row, first column, number of the matrix of B, row behind the group's last one) of the CTA's tile, in grouped products."""
         (ends,) = ptx.global_ptrs(OFFS)
         number = reg.from_(ptx.special.ctaid.x(), u32)
         across = quotient(self.n + (self.columns - 1), self.columns)
@@ -357,7 +361,7 @@ class Tensor:
 
     def store(self, acc, pointer, row, column):
         size = self.out.bits // 8
-        # Pairs, where rows and the first of them lie so: `out` may begin anywhere.
+        # Values are stored in pairs if N and the address are multiples of a pair; `out` may begin anywhere.
         apart = reg.scalar(u32)
         ptx.inst.cvt.u32.u64(apart, pointer)
         even = ((self.n & 1) == 0) & ((apart & (2 * size - 1)) == 0)
@@ -392,7 +396,7 @@ def fill(acc, value: int):
 
 
 def promote(total, acc, scales):
-    """total += scale acc: row by row of the thread's eight, with the scales of the first two and of the last two tiles of a line."""
+    """total += scale acc, for the thread's eight rows.  The first two tiles of a line have one list of scales, the last two another."""
     for i, (into, line) in enumerate(zip(total, acc, strict=True)):
         for number, (sums, tile) in enumerate(zip(into, line, strict=True)):
             for j in range(4):
@@ -423,7 +427,7 @@ def quotient(a, b):
 
 
 def product(a, b, c):
-    """a b c of 32-bit registers, in 64 bits."""
+    """A register of 64 bits with the product of three registers of 32."""
     result, wide = reg.scalar(u64), reg.scalar(u64)
     ptx.inst.mul.wide.u32(result, a, b)
     ptx.inst.cvt.u64.u32(wide, c)
@@ -445,14 +449,18 @@ def mma_kernel(
     masked=False,
     parted=False,
 ):
-    """The kernel (A, B, ...) -> C.  A is (M, K), or (K, M) where it is not K-major; B is (N, K), or (K, N); all contiguous.
-    `a_width`, `b_width`: 16, 8 or 4 bytes that all rows and addresses are multiples of, else the element's size.  `grouped`: rows of A
-    are those of matrix after matrix of B, (E, N, K) or (E, K, N); OFFS has the row behind the last one of each; `masked`:
-    how many of its M / E rows of A count.  `parted`: A (K, M) and B (K, N) have a product for each group of lines of K, C (E, M, N), and
-    OFFS the line behind the last one of each.  Of a gated activation B is (2, N, K), or (K, 2, N)."""
+    """The kernel (A, B, ...) -> C.
+
+    A is (M, K), or (K, M) if it is not K-major; B is (N, K), or (K, N); with a gated activation it is (2, N, K), or (K, 2, N).  All are
+    contiguous.
+    a_width, b_width: 16, 8 or 4 if all rows and addresses are multiples of so many bytes, otherwise the size of an element.
+    grouped: B has E matrices, (E, N, K) or (E, K, N), and OFFS has, for each, the row of A behind its last one.  masked: each matrix has
+        M / E rows of A, and OFFS says how many of them count.
+    parted: A (K, M) and B (K, N) have a product for each group of lines of K, C (E, M, N); OFFS has the line behind each group's last one.
+    """
     a, b = Matrix(dtype, a_k_major, a_width), Matrix(dtype, b_k_major, b_width, epilogue.gated)
     body = Tensor(a, b, out, epilogue, batched, grouped, masked, parted)
-    columns = body.columns  # a number: an object that `grid` reads would be compared at each call
+    columns = body.columns  # a number, because an object that `grid` reads would be compared at each call
     batch = ("L",) if batched else ()
 
     def tile(matrix, rows, lead):
@@ -463,7 +471,7 @@ def mma_kernel(
     def grid(M, N, L=1, E=0):
         return ((-(-M // BM) + E) * -(-N // columns) * L, 1, 1)
 
-    # CTAs of a multiprocessor, where their values fit into its registers.
+    # Two CTAs share a multiprocessor, if their values fit into its registers.
     two = body.threads == 128 or (min(a_width, b_width) == 16 and dtype != f32 and epilogue.scales != "block")
     more = epilogue.tiles(batch, grouped)
     grids = lambda M, N: grid(M, N)  # noqa: E731

@@ -3,8 +3,8 @@
     mxfp8   e4m3 numbers, a scale factor (ue8m0, a power of two) for 32 of K: kind::mxf8f6f4
     nvfp4   e2m1 numbers, two to a byte, a scale factor (ue4m3) for 16 of K: kind::mxf4nvf4
 
-The kernel is that of _matmul_blackwell.py, of one CTA and tiles of 128 x 128.  A stage brings the scale factors of its 128 bytes of K, too, in
-the order of tcgen05.cp, which takes them on to tensor memory: `packed` makes that order of matrices of scale factors, on the device.
+The kernel is that of _matmul_blackwell.py, for one CTA and tiles of 128 x 128.  A stage also brings the scale factors of its 128 bytes of K,
+in the order in which tcgen05.cp copies them to tensor memory.  `packed` brings matrices of scale factors into that order, on the device.
 """
 
 import functools
@@ -39,12 +39,12 @@ class Format:
 
     @property
     def words(self) -> int:
-        """Of scale factors of a row in a stage."""
+        """Words of scale factors that a row has in a stage."""
         return ROW * self.per_byte // self.block // 4
 
 
 def dtype_of(element: str):
-    """torch's type; None where a release of torch has none."""
+    """torch's type, or None if this release of torch has none."""
     return getattr(torch, framework_name(element), None)
 
 
@@ -55,7 +55,7 @@ FORMATS = {
 
 
 class Scaled(Product):
-    """The body: A and B are bytes, `form` says what they mean."""
+    """The body of the kernel.  A and B are bytes; `form` says what they mean."""
 
     def __init__(self, form: Format, c: Config, out: PtxType, epilogue: Epilogue):
         operands = Operand(u8, True, c.bm, 1, ROW), Operand(u8, True, c.bn, 1, ROW)
@@ -78,14 +78,15 @@ class Scaled(Product):
             at += self.factor_bytes
 
     def multiply_stage(self, into, a, b, step, stage):
-        """The scale factors have columns of tensor memory for each stage: those of the stage before may still be read."""
+        """Copies the stage's scale factors to tensor memory and starts its products.  Each stage has columns of its own for the factors, because
+        those of the stage before may still be read."""
         form, columns = self.form, 4 * self.form.words
         of_a = self.tensor + (stage * (2 * columns) + SLOTS * self.c.bn)
         of_b = of_a + columns
         for word in range(form.words):
             for i, to in enumerate((of_a, of_b)):
                 at = self.a.bytes + self.b.bytes + i * self.factor_bytes + word * ATOM
-                # The atom's address, in place of the tile's, in a descriptor of lines of 16 bytes that are not swizzled.
+                # A descriptor of lines of 16 bytes that are not swizzled, with the address of the atom.
                 lines = self.lines + (stage_words(stage, self.stage_bytes) + at // 16)
                 ptx.tcgen05.cp(to + 4 * word, lines, size="32x128b", multicast="warpx4")
         for part in range(ROW // 32):
@@ -114,7 +115,8 @@ def stage_words(stage, stage_bytes: int):
 
 @functools.cache
 def scaled_kernel(form: Format, out: PtxType, epilogue: Epilogue, arch: str):
-    """The kernel (A, B, FACTORS_A, FACTORS_B, ...) -> C: A (M, K) and B (N, K) are bytes, K bytes of a row; factors as `packed` has them."""
+    """The kernel (A, B, FACTORS_A, FACTORS_B, ...) -> C.  A (M, K) and B (N, K) are bytes, K of them in a row; the factors are as `packed`
+    makes them."""
     product = Scaled(form, CUT, out, epilogue)
 
     def grid(M, N):
@@ -135,8 +137,8 @@ def scaled_kernel(form: Format, out: PtxType, epilogue: Epilogue, arch: str):
 
 
 def packed(factors, stages: int, words: int):
-    """Scale factors (rows, blocks), as bytes: for each 128 rows, for each stage, for each word of four blocks, 32 lines of 16 bytes, in
-    which rows r, r + 32, r + 64, r + 96 have a word each.  Zeros stand where there are none."""
+    """Scale factors (rows, blocks) as bytes in the kernel's order: for each 128 rows, for each stage, for each word of four blocks, 32 lines of
+    16 bytes; line r has the words of rows r, r + 32, r + 64 and r + 96.  Zeros fill what is missing."""
     rows, blocks = factors.shape
     down = -(-rows // 128)
     whole = torch.nn.functional.pad(factors.view(torch.uint8), (0, stages * words * 4 - blocks, 0, down * 128 - rows))
@@ -144,7 +146,7 @@ def packed(factors, stages: int, words: int):
 
 
 def scaled_matmul(given, activation, out):
-    """`matmul` of tensors with scale factors of these types."""
+    """`matmul` for tensors with such scale factors."""
     a, b, bias, residual, scale_a, scale_b = given
     form, shape = check(a, b, scale_a, scale_b, activation)
     arch = family(a.is_cuda)
@@ -169,7 +171,7 @@ def scaled_matmul(given, activation, out):
 def run(form: Format, given, activation, result, dtype, arch: str):
     a, b, bias, residual, scale_a, scale_b = given
     n = b.shape[-1]
-    wider = -n % 8  # which tensor copies of C want
+    wider = -n % 8  # tensor copies of C need rows of a multiple of 16 bytes
     rows_a, rows_b = (
         bytes_of(each, more) for each, more in ((a.reshape(-1, a.shape[-1]), 0), (b.reshape(b.shape[-2:]).mT, wider))
     )
@@ -188,14 +190,14 @@ def run(form: Format, given, activation, result, dtype, arch: str):
 
 
 def bytes_of(matrix, more_rows: int):
-    """Its bytes, contiguous, with lines of a multiple of 16."""
+    """The bytes of a matrix, contiguous, with lines of a multiple of 16 bytes and `more_rows` rows of zeros."""
     matrix = matrix.view(torch.uint8) if matrix.stride(-1) == 1 else matrix.contiguous().view(torch.uint8)
     columns = max(16, -(-matrix.shape[1] // 16) * 16) - matrix.shape[1]
     return torch.nn.functional.pad(matrix, (0, columns, 0, more_rows)).contiguous()
 
 
 def check(a, b, scale_a, scale_b, activation):
-    """The format, and the shape of the result."""
+    """(the format, the shape of the result).  Raises LaunchTypeError or LaunchValueError for arguments that do not fit."""
     form = FORMATS.get((a.dtype, scale_a.dtype))
     if form is None or b.dtype != a.dtype or scale_b is None or scale_b.dtype != scale_a.dtype:
         known = " or ".join(f"{spelled_type(one)} with {spelled_type(two)}" for one, two in FORMATS)

@@ -1,5 +1,5 @@
-"""How a consumer of a product on Hopper stores its tile: accumulators become values of C (`pack`), which go through shared memory to C
-by tensor copies (`all`), or beside the first products of the next tile (`part`)."""
+"""How a consumer of a product on Hopper stores its tile: `pack` makes values of C from the accumulators, and these go through shared memory
+to C by tensor copies, all at once (`all`) or part by part beside the first products of the next tile (`part`)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["BUFFERS", "Store", "chunk_of"]
 
-BUFFERS = 2  # of 64 rows of 128 bytes of C, of a consumer
+BUFFERS = 2  # of a consumer, each for 64 rows of 128 bytes of C
 
 
 class Store:
-    """A consumer's way out: accumulators to values of C, to shared memory, and by tensor copies of 64 rows of 128 bytes to C."""
+    """Stores the tiles of one consumer: from accumulators to values of C, to shared memory, and to C by tensor copies of 64 rows of 128
+    bytes."""
 
     def __init__(self, product: Product, thread, consumer, columns: int):
         self.product, self.thread, self.consumer, self.columns = product, thread, consumer, columns
@@ -36,12 +37,12 @@ class Store:
         halves = self.of_turned_halves if product.c.turned else self.of_halves
         self.places = halves() if product.out.bits == 16 else self.of_words()
         self.hint = reg.scalar(u64)
-        ptx.inst.createpolicy.fractional.L2__evict_first.b64(self.hint)  # what is read again shall stay instead of C
+        ptx.inst.createpolicy.fractional.L2__evict_first.b64(self.hint)  # C leaves L2 before what is read again
         self.finisher = Finisher(product.epilogue, product.more, ptx.param(u32, "N"), whole=True)
 
     def of_halves(self):
-        """For stmatrix: lane l names row l % 16 of its warp's 16, and of two neighbouring words of 16 bytes the l / 16-th.  Words of
-        rows of 128 bytes are swizzled as the copy reads them."""
+        """The addresses for stmatrix: lane l gives that of row l % 16 of the warp's 16 rows, in word l / 16 of two neighbouring words of 16
+        bytes.  Words of rows of 128 bytes are swizzled as the tensor copy reads them."""
         row, pairs = self.first + (self.lane & 15), self.product.chunk // 16
         if not self.product.swizzled:
             at = self.base + row * (self.product.chunk * 2) + (self.lane >> 4) * WORD
@@ -51,14 +52,15 @@ class Store:
         return [at ^ (2 * pair * WORD) if pair else at for pair in range(pairs)]
 
     def of_turned_halves(self):
-        """The same for stmatrix.trans: a row in shared memory is a column of the accumulators, and a warp's 16 rows are two of its words."""
+        """The addresses for stmatrix.trans: a row in shared memory is a column of the accumulators, and the warp's 16 rows are two of its
+        words."""
         word = (((self.thread >> 5) << 1) + ((self.lane >> 3) & 1)) ^ (self.lane & 7)
         at = self.base + (((self.lane >> 4) << 3) + (self.lane & 7)) * ROW + word * WORD
         return [at + pair * 16 * ROW if pair else at for pair in range(self.product.chunk // 16)]
 
     def of_words(self):
-        """For values of 32 bits: where the thread's pairs of the four groups of eight columns go; eight rows below is another 1,024
-        bytes."""
+        """The addresses for values of 32 bits: where the thread's pairs in four groups of eight columns go.  Eight rows further is 1,024 bytes
+        further."""
         row = self.lane >> 2
         word = ((self.lane >> 1) & 1) ^ row
         at = self.base + (self.first + row) * ROW + word * WORD + (self.lane & 1) * 8
@@ -70,7 +72,7 @@ class Store:
         self.convert(accumulators)
 
     def keep(self, place: Place):
-        """Where the tile is that waits to be stored."""
+        """Remembers the place of the tile that waits to be stored."""
         kept = self.row, self.column, self.batch, self.end, *self.own
         for into, value in zip(kept, (*place[:3], place.end, *(place.own or (None, None))), strict=True):
             if into is not None:
@@ -78,7 +80,7 @@ class Store:
         ptx.inst.mov.u32(self.waiting, 1)
 
     def convert(self, accumulators):
-        """The kept tile's values of C."""
+        """Makes the values of C of the tile whose place is kept."""
         out = self.product.out
         self.epilogue(accumulators, self.row, self.column, self.batch)
         for acc, packed in zip(accumulators, self.packed, strict=True):
@@ -92,7 +94,7 @@ class Store:
         if self.product.epilogue == NOTHING:
             return
         first = column + (self.lane & 3) * 2
-        behind = 4 * self.columns // 8  # registers from a gate to its up
+        behind = 4 * self.columns // 8  # how many registers an up lies behind its gate
         m = ptx.param(u32, "M")
         for block, acc in enumerate(accumulators):
             rows = row + self.first + (self.lane >> 2) + block * 64
@@ -105,7 +107,7 @@ class Store:
                         ptx.inst.mov.f32(into, value)
 
     def part(self, number: int):
-        """The number-th 64 rows of a chunk of the tile."""
+        """Stores one part of the tile: 64 rows of a chunk of its columns."""
         product = self.product
         block, chunk = divmod(number, self.columns // product.chunk)
         buffer = number % BUFFERS * product.buffer
@@ -154,7 +156,7 @@ class Store:
             ptx.cp.async_.bulk.commit_group()
 
     def store_rows(self, row, column, buffer: int):
-        """Rows before the end, 16 bytes a thread at a time."""
+        """Stores the rows of the group only, 16 bytes of each thread at a time."""
         size = self.product.out.bits // 8
         n = ptx.param(u32, "N")
         word = self.thread & 7
@@ -171,7 +173,7 @@ class Store:
             ptx.inst.st.global_.v4.b32(ptx.addr(self.product.pointer + (to + at_column) * size), values, pred=inside)
 
     def store_own(self, row, column, buffer: int):
-        """What the tiles before do not store, 16 bytes a thread at a time."""
+        """Stores only what the tiles before do not store (`Config.inside`), 16 bytes of each thread at a time."""
         product, m, n = self.product, ptx.param(u32, "M"), ptx.param(u32, "N")
         size = product.out.bits // 8
         lines, wide = 64, ROW if product.swizzled else product.chunk * size
@@ -206,8 +208,8 @@ class Store:
 
 
 def chunk_of(columns: int, bits: int) -> tuple[int, bool]:
-    """Columns of C of so many bits that are staged together, and whether they are swizzled: 128 bytes, or else the widest part of
-    `columns` that is an odd number of sixteens, which meets few conflicts of banks."""
+    """(how many columns of C, of so many bits, are stored together, whether they are swizzled): 128 bytes if these divide the tile; otherwise
+    the widest part of it that is an odd number of sixteens, which has few bank conflicts."""
     row = ROW * 8 // bits
     if columns % row == 0:
         return row, True

@@ -1,10 +1,9 @@
-"""C = A B on Hopper where A has few rows: what counts is how fast B, the weights, comes from memory.
+"""C = A B on Hopper where A has few rows.  Its speed depends on how fast B, the weights, comes from memory.
 
-B's columns are what wgmma calls rows (64 of a warpgroup), and A's few rows its columns, 8 to 128.  One warp keeps some 200 KB of
-tensor copies in flight, over the ends of tiles, and one or two warpgroups multiply.  Where there are too few tiles for all
-multiprocessors, the CTAs of a cluster take parts of K, and add up what they have through distributed shared memory, always in
-the same order.  L2 evicts B, which is read once, before A and what other kernels left there; but that of more than 128 rows may be
-small enough to stay.
+wgmma takes the columns of B as its rows (64 of a warpgroup), and the few rows of A as its columns.  One warp keeps some 200 KB of tensor
+copies in flight, also across the ends of tiles, and one or two warpgroups multiply.  If there are too few tiles for all multiprocessors,
+the CTAs of a cluster take parts of K, and add up their sums through distributed shared memory, always in the same order.  L2 evicts B,
+which is read once, before A and what other kernels left there, unless A has more than 128 rows: then B may be small enough to stay.
 """
 
 import functools
@@ -34,9 +33,14 @@ __all__ = ["StreamConfig", "stream_kernel"]
 
 @dataclass(frozen=True)
 class StreamConfig:
-    """`rows`: of A, a multiple of 8; `parts`: of K, and `share`: neighbours that share A, whose product is the CTAs of a cluster; `bn`: columns of
-    B of a CTA; `stages`: of `deep` times 128 bytes of K; `late`: the next kernel may begin when the last stage of a tile is asked for, else
-    with this one; `ahead`: stages of B that go to L2 before the kernel ahead has ended."""
+    """How a stream is cut.
+
+    rows: of A, a multiple of 8.  bn: columns of B that a CTA takes at a time.
+    parts: into which K is cut; share: neighbouring CTAs that share A.  A cluster has parts * share CTAs.
+    stages: of the ring, each of `deep` times 128 bytes of K.
+    late: the next kernel may begin once the copies of a tile's last stage are under way; otherwise it may begin with this one.
+    ahead: stages of B that are fetched to L2 before the kernel ahead has ended.
+    """
 
     rows: int
     parts: int
@@ -44,8 +48,8 @@ class StreamConfig:
     stages: int = 6
     share: int = 1
     resident: int = 1  # CTAs of a multiprocessor
-    once: bool = False  # whether there are not more tiles than clusters; so it is where K is in parts
-    batch: int = 1  # quads of the result whose parts are loaded before the first is added
+    once: bool = False  # whether each cluster has one tile, as it has if K is cut into parts
+    batch: int = 1  # fours of the result whose parts are loaded before the first is added
     deep: int = 1
     late: bool = False
     ahead: int = 0
@@ -54,7 +58,7 @@ class StreamConfig:
     def of(
         cls, rows: int, parts: int, bn: int, share: int = 1, resident: int = 1, once: bool = False, **more
     ) -> "StreamConfig":
-        """With as many stages as there is room for."""
+        """The configuration with as many stages as there is room for."""
         made = cls(rows, parts, bn, 1, share, resident, once or parts > 1, **more)
         room = 226_000 // resident - 1_500 - (0 if made.once else rows * made.pitch)
         stages = min(16 // made.deep, room // ((rows + bn) * ROW * made.deep))
@@ -72,12 +76,12 @@ class StreamConfig:
 
     @property
     def pitch(self) -> int:
-        """Bytes between rows of the staged result: 16 beyond a multiple of 64, so that no two threads of a warp meet in a bank."""
+        """Bytes between rows of the result in shared memory: 16 more than a multiple of 64, so that threads of a warp meet no bank twice."""
         return self.bn * 4 + 16
 
 
 class Stream:
-    """The body of one configuration."""
+    """The body of the kernel of one configuration: `write` writes it."""
 
     def __init__(self, c: StreamConfig, a: Operand, b: Operand, out: PtxType, epilogue: Epilogue, whole: bool):
         self.c, self.a, self.b, self.out, self.epilogue, self.whole = c, a, b, out, epilogue, whole
@@ -88,7 +92,7 @@ class Stream:
         c, self.more = self.c, more
         self.maps = A.tma_desc(), B.tma_desc()
         (self.pointer,) = ptx.global_ptrs(C)
-        # The result of the only tile takes the place of what was copied.
+        # The result of a single tile takes the place of the stages.
         result = c.rows * c.pitch
         self.ring = smem.alloc(u8, max(c.stages * self.stage_bytes, result if c.once else 0), align=1024)
         self.staged = self.ring if c.once else smem.alloc(u8, result, align=128)
@@ -131,7 +135,7 @@ class Stream:
         ptx.ret()
 
     def tiles(self):
-        """A loop over the cluster's tiles: the first column of this CTA's."""
+        """A loop over the cluster's tiles: yields the first column of this CTA's part."""
         c = self.c
         count = (self.n + (c.bn * c.share - 1)) >> ((c.bn * c.share).bit_length() - 1)
         for t in ptx.range_(reg.from_(ptx.sreg("%clusterid.x"), u32), count, reg.from_(ptx.sreg("%nclusterid.x"), u32)):
@@ -141,7 +145,7 @@ class Stream:
         return (tile * self.c.share + self.member) * self.c.bn
 
     def fetch_ahead(self):
-        """The first stages of B to L2: whoever writes B now writes it there."""
+        """Fetches the first stages of B to L2, before the kernel ahead has ended.  If that one still writes B, it writes it to L2, too."""
         column = self.place(reg.from_(ptx.sreg("%clusterid.x"), u32))
         k = copied(self.first * self.bk)
         for _ in range(self.c.ahead * self.c.deep):
@@ -150,7 +154,7 @@ class Stream:
             k += self.a.bk
 
     def copies_of_b(self, column, k):
-        """(byte, coordinates) of each copy of 128 bytes of K."""
+        """Yields (first byte, coordinates) of each copy of B for 128 bytes of K."""
         for rows, at in self.b.copies():
             place = column + rows if rows else column
             yield at, (k, place) if self.b.k_major else (place, k)
@@ -184,7 +188,7 @@ class Stream:
                 ring.advance()
 
     def consume(self, thread):
-        """The products of this CTA's part of K, left in shared memory: row m of C at m * pitch."""
+        """Adds up the products of this CTA's part of K, and leaves them in shared memory: row m of C at m * pitch."""
         c, ring = self.c, Ring(self.c.stages)
         consumer, lane = thread >> 7, thread & 31
         start = address(self.ring)
@@ -248,7 +252,7 @@ class Stream:
         ptx.wgmma.commit_group()
 
     def reduce(self, thread, first_column):
-        """This CTA's share of the result: four neighbours at a time, added up over the parts in their order."""
+        """Adds up this CTA's share of the result over the parts of K, in their order, and stores it, four neighbours at a time."""
         c = self.c
         m_size, n_size = ptx.param(u32, "M"), self.n
         finisher = Finisher(self.epilogue, self.more, n_size, self.whole)
@@ -275,7 +279,7 @@ class Stream:
                     self.store(values, row, column, n_size)
 
     def parts_of(self, here, inside=None) -> list:
-        """Four values of each part."""
+        """The four values at the address `here` of each part of K."""
         parts = []
         for part in range(self.c.parts):
             values = [reg.scalar(f32, **({} if inside is None else {"init": 0.0})) for _ in range(4)]
@@ -314,14 +318,14 @@ def over(number, parts: int):
 
 @functools.cache
 def stream_kernel(c: StreamConfig, dtype: PtxType, b_k_major=True, out: PtxType = bf16, epilogue=NOTHING, whole=True):
-    """The kernel (A, B, ...) -> C of one configuration.  A is (M, K), M at most `c.rows`; B is (N, K), or (K, N) where it is not K-major.
+    """The kernel (A, B, ...) -> C of one configuration.  A is (M, K), with M up to `c.rows`; B is (N, K), or (K, N) if it is not K-major.
     `whole`: N is a multiple of 4."""
     bk = ROW * 8 // dtype.bits
     a = Operand(dtype, True, c.rows, c.share, bk)
     b = Operand(dtype, b_k_major, c.bn, 1, bk)
     stream = Stream(c, a, b, out, epilogue, whole)
     more = epilogue.tiles()
-    # Numbers: an object that `grid` reads would be compared at each call.
+    # Numbers, because an object that `grid` reads would be compared at each call.
     ctas, once, most = c.parts * c.share, c.once, c.resident * MULTIPROCESSORS // (c.parts * c.share)
     across = c.bn * c.share
 

@@ -1,5 +1,5 @@
-"""What the products share that copy tiles by tensor maps (wgmma, tcgen05): how one is cut, how its operands lie in shared memory,
-which tiles a cluster takes."""
+"""What products that copy tiles by tensor maps (wgmma, tcgen05) have in common: how a product is cut, how its operands lie in shared memory,
+and which tiles a cluster takes."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ __all__ = [
 
 MULTIPROCESSORS = 132  # of an H200
 WARPGROUP = 128  # threads
-MOST_GROUPS = 512  # whose ends find room in shared memory
+MOST_GROUPS = 512  # groups whose ends fit into shared memory
 ROW = 128  # bytes of a row of a tile in shared memory: the width of the swizzle
 WORD = 16  # bytes that a descriptor counts
 
@@ -28,14 +28,14 @@ class Config:
     cm, cn: CTAs of a cluster along M and along N.
     group: rows of a cluster's tiles that are taken together.
     overlap: whether a tile is stored during the next one.
-    swing: whether every other tile goes through K backwards: what was read last is still in L2.
-    parts: of K, whose products the CTAs of a cluster make and add up (`Config.split`); a cluster then has one tile.
-    turned: whether B's columns are what wgmma calls rows, and bm and cm count those: a tile of C^T, which is stored as one of C.
-    inside: whether the last tile of a row or column of tiles begins so that it ends with the matrix, which is as large as a tile at least: to
-    fill a row outside of it with zeros takes a copy some 12 clocks, ten times what a row of the matrix does.  What it has in common with the
-    tile before, that one stores.
-    l2: what L2 reads at a time.
-    ahead: steps of B, weights that are read once, that go to L2 before the kernel ahead has ended; L2 evicts them before A, then.
+    swing: whether every other tile goes through K backwards, because what was read last is still in L2.
+    parts: into which K is cut (`Config.split`); the CTAs of a cluster take one each and add up their sums.  A cluster then has one tile.
+    turned: whether wgmma takes the columns of B as its rows; bm and cm count those.  The tile of C^T is stored as one of C.
+    inside: whether the last tile of a row or column of tiles is moved back so that it ends with the matrix, which has to be as large as a
+        tile.  A copy needs some 12 clocks to fill a row outside the matrix with zeros, ten times what a row inside takes.  Where the tile
+        overlaps the one before, that one stores.
+    l2: how much L2 reads at a time.
+    ahead: steps of B (weights, which are read once) that are fetched to L2 before the kernel ahead has ended; L2 then evicts B before A.
     """
 
     bm: int = 128
@@ -55,53 +55,55 @@ class Config:
 
     @classmethod
     def split(cls, bm: int, bn: int, stages: int, consumers: int = 2, parts: int = 2) -> "Config":
-        """For few tiles and a long K."""
+        """A configuration for few tiles and a long K."""
         return cls(bm, bn, stages, consumers, overlap=False, swing=False, parts=parts)
 
     @property
     def ctas(self) -> int:
-        """Of a cluster."""
+        """CTAs of a cluster."""
         return self.cm * self.cn * self.parts
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A or B: `rows` of it (of M or N) a tile, shared by `share` CTAs of a cluster."""
+    """A or B: a tile has `rows` of its M or N, which `share` CTAs of a cluster share."""
 
     dtype: PtxType
     k_major: bool
     rows: int
     share: int
     bk: int
-    halves: bool = False  # whether half of the rows lie N further: gates, and the ups that belong to them
+    halves: bool = (
+        False  # whether half of the rows are gates and the other half, N rows further, the ups that belong to them
+    )
 
     @property
     def block(self) -> int:
-        """Rows of one copy; where they are contiguous, as many as 128 bytes."""
+        """Rows of one copy; 128 bytes of them if rows (M or N) are contiguous."""
         return self.rows // self.share if self.k_major else ROW * 8 // self.dtype.bits
 
     @property
     def bytes(self) -> int:
-        """Of whole blocks: where rows are contiguous, the last may be wider than the tile."""
+        """The bytes of a tile.  It has whole blocks, so if rows are contiguous the last block may be wider than the tile."""
         return -(-self.rows // self.block) * self.block * ROW
 
     @property
     def box(self) -> tuple[int, ...]:
-        """Of one copy, as the tensor has its dimensions."""
+        """The box of one copy, in the order of the tensor's dimensions."""
         if self.halves:
             return (2, self.rows // 2, self.bk) if self.k_major else (self.bk, 1, self.block)
         return (self.block, self.bk) if self.k_major else (self.bk // self.share, self.block)
 
     @property
     def part(self) -> tuple[int, int, int]:
-        """From the part that one CTA of a cluster copies to the next one's: rows, elements of K, bytes."""
+        """(rows, elements of K, bytes) from the part that one CTA of a cluster copies to that of the next."""
         return (self.block, 0, self.block * ROW) if self.k_major else (0, self.box[0], self.box[0] * ROW)
 
     def tile(self, batch: tuple, size: str, l2: str = "256B") -> Tile:
         size = (2, size) if self.halves else (size,)
         shape = (*size, "K") if self.k_major else ("K", *size)
         box = (1,) * len(batch) + self.box
-        # f32 becomes tf32 on the way.
+        # The copy rounds f32 to tf32.
         read_as = tf32 if self.dtype == f32 else None
         return Tile(
             *batch, *shape, self.dtype, packed=False, tma_box=box, tma_swizzle="128B", tma_l2=l2, tma_dtype=read_as
@@ -112,23 +114,24 @@ class Operand:
         return tf32 if self.dtype == f32 else self.dtype
 
     def copies(self):
-        """(row, byte) of each copy of one CTA's part of the tile."""
+        """(first row, first byte) of each copy of a CTA's part of the tile."""
         return [(0, 0)] if self.k_major else [(at, at * ROW) for at in range(0, self.rows, self.block)]
 
     def where(self, first, at: int, k):
-        """Coordinates of the copy `at` rows behind the tile's first one."""
+        """The coordinates of the copy `at` rows behind the first row of the tile, which is `first`."""
         half, at = divmod(at, self.rows // 2) if self.halves else (0, at)
         place, half = first + at if at else first, (half,) if self.halves else ()
         return (k, place, *half) if self.k_major else (place, *half, k)
 
     @property
     def step(self) -> int:
-        """From one wgmma's part of a stage to the next, in words: 32 bytes of each row, or 16 rows of 128 bytes."""
+        """How many words of 16 bytes the part of a stage that one wgmma reads lies from the next: 32 bytes of each row, or so many elements as
+        rows of 128 bytes."""
         return 32 // WORD if self.k_major else 256 // self.dtype.bits * ROW // WORD
 
     def descriptor(self, start):
-        """Of the matrix at `start`, a shared address in a register."""
-        # Offsets between groups of eight rows; and, where rows are contiguous, between blocks of 64.
+        """The descriptor of the matrix at `start`, a shared address in a register."""
+        # The offset between groups of eight rows and, if rows are contiguous, the one between blocks of 64.
         leading = 1 if self.k_major else self.bk * ROW // WORD
         high = 1 << 30 | 8 * ROW // WORD
         low = reg.scalar(u32)
@@ -141,8 +144,8 @@ class Operand:
 
 
 class Place(NamedTuple):
-    """Of a CTA's tile: its first row and column; the matrix of a batch; the matrix of B alone, and the row behind the last one, of
-    grouped products; the first row and column that it stores."""
+    """Where a CTA's tile is: its first row and column; the number of the matrix in a batch; in grouped products, the number of the matrix of B
+    and the row behind the group's last one; `own`, the first row and column that the tile stores (`Config.inside`)."""
 
     row: Any
     column: Any
@@ -153,10 +156,10 @@ class Place(NamedTuple):
 
 
 class Tiles:
-    """Which tiles of C a cluster takes: that of its number, then every so many further."""
+    """Which tiles of C a cluster takes: the one with the cluster's number, then each that lies as many tiles further as there are clusters."""
 
     def __init__(self, c: Config, batched: bool, columns: int):
-        self.c, self.batched, self.columns = c, batched, columns  # of C, in a tile
+        self.c, self.batched, self.columns = c, batched, columns  # columns of C in a tile
         rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32) if c.parts == 1 else 0
         self.rm, self.rn = (rank & (c.cm - 1)), rank >> (c.cm.bit_length() - 1)
         self.rows, self.width = ("N", "M") if c.turned else ("M", "N")
@@ -165,11 +168,11 @@ class Tiles:
         self.step = reg.from_(ptx.sreg("%nclusterid.x"), u32)
 
     def down(self, rows):
-        """Tiles of so many rows."""
+        """How many tiles so many rows have."""
         return quotient(rows + (self.c.bm * self.c.cm - 1), self.c.bm * self.c.cm)
 
     def places(self, begin=None):
-        """A loop over them.  `begin` writes what comes before a tile's place is known."""
+        """A loop over the tiles: yields a Place.  `begin` writes what comes before a tile's place is known."""
         down = self.down(ptx.param(u32, self.rows))
         in_one = down * self.across
         count = in_one * ptx.param(u32, "L") if self.batched else in_one
@@ -181,14 +184,14 @@ class Tiles:
             yield self.moved(place) if self.c.inside else place
 
     def moved(self, place: Place) -> Place:
-        """To where it ends with the matrix."""
+        """The place moved back so that the tile ends with the matrix."""
         row, column = reg.scalar(u32), reg.scalar(u32)
         ptx.inst.min.u32(row, place.row, ptx.param(u32, self.rows) - self.c.bm)
         ptx.inst.min.u32(column, place.column, ptx.param(u32, self.width) - self.columns)
         return place._replace(row=row, column=column, own=(place.row, place.column))
 
     def place(self, t, down):
-        """First row and column of this CTA's part of the t-th tile of a matrix that is `down` tiles high."""
+        """(first row, first column) of this CTA's part of tile t of a matrix that is `down` tiles high."""
         c = self.c
         group = quotient(t, self.across * c.group)
         above = group * c.group
@@ -204,8 +207,8 @@ class Tiles:
 
 
 class Groups(Tiles):
-    """The tiles of products side by side: `ends` (in shared memory) has, for each matrix of B, the row of A behind its last one.
-    `masked`: each matrix has M / E rows of A, and `ends` how many of them count."""
+    """The tiles of grouped products.  `ends`, in shared memory, has for each matrix of B the row of A behind its last one.  `masked`: each
+    matrix has M / E rows of A, and `ends` says how many of them count."""
 
     def __init__(self, c: Config, columns: int, ends, role: str, masked: bool):
         super().__init__(c, False, columns)
@@ -222,7 +225,7 @@ class Groups(Tiles):
         ptx.label(again)
         inside = t - before
         ptx.bra(found, pred=inside < down * self.across)
-        # This expert's tiles are taken; on to the next one, which there may not be.
+        # The tiles of this expert are taken; try the next one, if there is one.
         ptx.inst.mad.lo.u32(before, down, self.across, before)
         if not self.masked:
             ptx.inst.mov.u32(start, end)
@@ -243,15 +246,15 @@ class Groups(Tiles):
 
 
 def kernel_of_tiles(body, name: str, multiprocessors: int, threads: int, lines: int, arch: str):
-    """The kernel (A, B, ...) -> C that `body` writes, of products one by one, of a batch, or of groups.  C is stored in boxes of `lines` rows."""
+    """The kernel (A, B, ...) -> C that `body` writes: for one product, a batch, or groups.  C is stored in boxes of `lines` rows."""
     c, epilogue, grouped = body.c, body.epilogue, body.grouped
     batch = ("L",) if body.batched else ()
-    each = () if body.parted else batch  # of A and B
-    # Numbers: an object that `grid` reads would be compared at each call.
+    each = () if body.parted else batch  # the batch dimension of A and B
+    # Numbers, because an object that `grid` reads would be compared at each call.
     ctas, parts, down, across, turned = c.ctas, c.parts, c.bm * c.cm, body.columns * c.cn, c.turned
 
     def grid(M, N, L=1):
-        """As few clusters as make no wave longer: the others would take power."""
+        """As few clusters as need no more waves, because more would take power."""
         rows, columns = (N, M) if turned else (M, N)
         tiles = -(-rows // down) * -(-columns // across) * L
         waves = 1 if parts > 1 else -(-tiles // (multiprocessors // ctas))
@@ -282,13 +285,13 @@ def kernel_of_tiles(body, name: str, multiprocessors: int, threads: int, lines: 
 
 
 def fetch_maps(maps):
-    """Tensor maps, for which the first copies would wait some 0.3 us."""
+    """Prefetches tensor maps; the first copies would wait for them some 0.3 us."""
     for each in maps:
         ptx.inst.prefetch.tensormap(ptx.addr(each))
 
 
 def keep_ends(OFFS, ends, thread, threads: int, groups: str = "E"):
-    """The ends of the groups, in shared memory: by all of a CTA's threads.  `groups`: the parameter that has their number."""
+    """Copies the ends of the groups to shared memory, by all threads of a CTA.  `groups`: the parameter that has their number."""
     (pointer,) = ptx.global_ptrs(OFFS)
     base = address(ends)
     for i in ptx.range_(thread, ptx.param(u32, groups), threads):
@@ -299,7 +302,8 @@ def keep_ends(OFFS, ends, thread, threads: int, groups: str = "E"):
 
 
 def within(start, end, expert, room, rows: str = "M"):
-    """Makes of `end`, as it was given, the row behind the last one; of groups that have `room` for rows each `start`, too."""
+    """Turns `end`, as the caller gave it, into the row behind the group's last one, clipped to what there is.  If groups have `room` for rows,
+    `end` was a count, and `start` is set, too."""
     if room is None:
         ptx.inst.max.u32(end, end, start)
         ptx.inst.min.u32(end, end, ptx.param(u32, rows))
@@ -323,7 +327,7 @@ def quotient(a, b):
 
 
 class Ring:
-    """Where a role is in the ring of stages: `stage`, and the parity that its barriers are waited for with."""
+    """The position of one role in the ring of stages: `stage`, and the parity with which it waits for the stage's barriers."""
 
     def __init__(self, stages: int):
         self.stages = stages
@@ -344,7 +348,7 @@ def address(allocation):
 
 
 def mask(bits: int, shift):
-    """The CTAs of a multicast, a b16 register."""
+    """The mask of the CTAs of a multicast, `bits` shifted left, in a b16 register."""
     wide, result = reg.scalar(u32), reg.scalar(b16)
     ptx.inst.shl.b32(wide, bits, shift)
     ptx.inst.cvt.u16.u32(result, wide)

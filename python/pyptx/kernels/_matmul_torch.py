@@ -1,4 +1,4 @@
-"""`matmul` of torch's tensors: strides and alignment decide the kernel; an op stands for it where torch traces or differentiates."""
+"""`matmul` for torch's tensors: strides and alignment choose the kernel.  Where torch traces or differentiates, the call is a torch op."""
 
 from operator import attrgetter, methodcaller
 
@@ -76,7 +76,7 @@ def check_tensors(function: str, names, given, out):
 
 
 def scaled(given, activation, out):
-    """Of formats whose scale factors are not f32."""
+    """`matmul` for formats whose scale factors are not f32."""
     from pyptx.kernels._matmul_scaled import scaled_matmul
 
     if not must_trace(given):
@@ -85,7 +85,7 @@ def scaled(given, activation, out):
     return made if out is None else out.copy_(made)
 
 
-# Calls that are not remembered ask for these; a look-up of each attribute of torch would take as long as the answer.
+# Calls that are not remembered ask these.  To look up the attributes of torch at each call would take as long as the answer.
 any_autocast, compiling = torch._C._is_any_autocast_enabled, torch.compiler.is_compiling
 transforms, modes = torch._C._are_functorch_transforms_active, torch._C._len_torch_dispatch_stack
 gradients, jit_traces = torch.is_grad_enabled, torch.jit.is_tracing
@@ -99,7 +99,7 @@ def must_trace(given) -> bool:
 
 
 def run(given, activation, out=None, choice=None):
-    """On tensors that have memory."""
+    """Multiplies tensors that have memory: finds the Call for such tensors, or makes it."""
     a, b, *more = given
     # What decides how they are multiplied; the kernel checks the rest.
     key = (
@@ -133,7 +133,7 @@ def run(given, activation, out=None, choice=None):
 
 
 class Seen:
-    """A tensor, and how a kernel sees it: what was done to get there is done again to others that look like it."""
+    """A tensor as a kernel takes it.  `steps` are the views and copies that led there; `again` repeats them for a tensor that looks like it."""
 
     def __init__(self, tensor):
         self.tensor, self.steps = tensor, []
@@ -149,7 +149,7 @@ class Seen:
             self.step(methodcaller("clone"))
 
     def reshape(self, shape):
-        """To this shape; what has too few elements is one line for all."""
+        """Gives the tensor this shape.  If it has too few elements, it is one line, which all lines share."""
         if size(self.tensor.shape) != size(shape):
             self.step(methodcaller("reshape", line_of(self.tensor.numel(), shape)))
             self.step(methodcaller("expand", shape))
@@ -162,8 +162,8 @@ class Seen:
         return tensor
 
     def orient(self, across: bool) -> bool:
-        """Makes it (rows, K) or (K, rows) with the last dimension contiguous, without a copy if that is possible; whether it is the first.
-        `across`: it is (K, rows) now."""
+        """Makes the tensor (rows, K) or (K, rows) with the last dimension contiguous, without a copy if that is possible.  Returns whether it
+        is (rows, K).  `across`: it is (K, rows) before."""
         t = self.tensor
         natural = lies(t, -1)
         if not natural and not lies(t, -2):
@@ -172,7 +172,7 @@ class Seen:
             self.step(contiguous)
             return True
         k_major = natural != across
-        if not k_major and t.element_size() != 2:  # of which wgmma and ldmatrix have no transposed form
+        if not k_major and t.element_size() != 2:  # wgmma and ldmatrix transpose elements of 16 bits only
             if across:
                 self.step(transposed)
             self.step(contiguous)
@@ -182,7 +182,7 @@ class Seen:
         return k_major
 
     def halve(self, activation, k_major: bool):
-        """Gates and ups as two matrices of one tensor."""
+        """Makes gates and ups two matrices of one tensor."""
         if activation in GATED:
             dim = -2 if k_major else -1
             self.step(methodcaller("unflatten", dim, (2, self.tensor.shape[dim] // 2)))
@@ -194,7 +194,7 @@ class Seen:
 
 
 def lies(t, dim: int) -> bool:
-    """Whether lines along this one of the last two dimensions are contiguous and do not overlap."""
+    """Whether the lines along `dim`, one of the last two dimensions, are contiguous and do not overlap."""
     if t.is_contiguous():
         return dim == -1
     other = -3 - dim
@@ -202,7 +202,7 @@ def lies(t, dim: int) -> bool:
 
 
 class Call:
-    """What is done for tensors of certain shapes, strides and types."""
+    """What a call does for tensors of certain shapes, strides and types."""
 
     def __init__(self, given, activation, out):
         for name, each in zip(ARGUMENTS, given, strict=True):
@@ -217,7 +217,7 @@ class Call:
             return
         self.seen = [None if each is None else Seen(each) for each in given]
         a, b, *more = self.seen
-        if a.tensor.shape[-1] == 0:  # the sum of nothing: zeros make it
+        if a.tensor.shape[-1] == 0:  # sums without terms are 0: eight columns of zeros give them
             a.step(lambda t: t.new_zeros((*t.shape[:-1], 8)))
             b.step(lambda t: t.new_zeros((*t.shape[:-2], 8, t.shape[-1])))
         self.flat = flatten(a, b, self.shape)
@@ -250,7 +250,7 @@ class Call:
         self.order = [position for position in (0, 1, 4, 5, 2, 3) if given[position] is not None]
         self.alone = len(self.order) == 2
         self.plain = self.flat == self.shape and not any(self.seen[i].steps for i in self.order)
-        # What a kernel is given, where that is tensors as they are, or their `mT`, for _core.remember_choice.
+        # The positions of the kernel's tensors, for _core.remember_choice, if these are given as they are or as their `mT`.
         turns = {(): 0, (transposed,): 128}
         steps = [tuple(self.seen[i].steps) for i in self.order]
         if self.flat == self.shape and all(each in turns for each in steps):

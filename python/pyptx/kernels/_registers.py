@@ -1,4 +1,4 @@
-"""Values of a thread in registers: arithmetic of f32, vectors of elements in memory, and the types that those have there."""
+"""Values of a thread in registers: f32 arithmetic; loads, stores and conversions of vectors of elements."""
 
 import math
 from collections.abc import Sequence
@@ -14,16 +14,17 @@ __all__ = [
 LOG2_E = math.log2(math.e)
 LOAD, STORE, STORE_SHARED = ptx.inst.ld.global_.nc, ptx.inst.st.global_, ptx.inst.st.shared
 
-# Arithmetic: each call writes an instruction, or few, into a new register.
+# Arithmetic: each call writes one instruction, or a few, whose result is in a new register.
 
 
 def apply_to(result, instruction, *operands):
+    """Writes the instruction and returns the register of its result."""
     instruction(result, *operands)
     return result
 
 
 def apply(instruction, *operands):
-    """A new f32 register with what the instruction makes of the operands."""
+    """Writes the instruction with a new f32 register for its result, and returns that."""
     return apply_to(reg.scalar(f32), instruction, *operands)
 
 
@@ -40,7 +41,7 @@ def sub(a, b):
 
 
 def mul(a, b):
-    """With .rn, as everywhere in these kernels: of mul and add without it ptxas may make an fma (manual 9.7.3), whose bits differ."""
+    """a b, with .rn, as everywhere in these kernels: without it, ptxas may join mul and add to an fma (manual 9.7.3), whose bits differ."""
     return apply(ptx.inst.mul.rn.f32, a, b)
 
 
@@ -61,12 +62,12 @@ def reciprocal(a):
 
 
 def exp(x):
-    """e to the x by ex2.approx: 2 ulp and, as x log2(e) is rounded, |x| 2^-24 of it."""
+    """e to the x by ex2.approx.  The error is 2 ulp and, because x log2(e) is rounded, a relative |x| 2^-24."""
     return apply(ptx.inst.ex2.approx.ftz.f32, mul(x, LOG2_E))
 
 
 def log(x):
-    """By lg2.approx: absolute error 2^-22 between 0.5 and 2, relative elsewhere."""
+    """The natural logarithm by lg2.approx.  The error is 2^-22, absolute for x between 0.5 and 2, relative elsewhere."""
     return mul(apply(ptx.inst.lg2.approx.f32, x), 1 / LOG2_E)
 
 
@@ -74,13 +75,13 @@ def log(x):
 
 
 def registers(dtype, count: int, **init) -> list:
-    """New registers for a vector of elements: two halves in one where there are several."""
+    """New registers for a vector of `count` elements.  A register has one f32, two elements of 16 bits, or four of 8."""
     kind = f32 if dtype == f32 else b32 if dtype.bits * count >= 32 else b16
     return [reg.scalar(kind, **init) for _ in range(max(1, dtype.bits * count // 32))]
 
 
 def move(instruction, base, offset: int, bits: list, count: int, **guard):
-    """ld or st of the registers of `count` bytes, four registers at a time."""
+    """Loads or stores `count` bytes, which are the registers `bits`, by ld or st of up to four registers."""
     each = count // len(bits)
     for i in range(0, len(bits), 4):
         some = bits[i : i + 4]
@@ -91,7 +92,7 @@ def move(instruction, base, offset: int, bits: list, count: int, **guard):
 
 
 def widened(bits, dtype) -> list:
-    """f32 values of a register: one, or two halves."""
+    """The f32 values of the element, or of the two elements, in a register."""
     if dtype == f32:
         return [bits]
     if dtype == bf16 and bits.dtype == b32:  # the upper half of an f32 is a bf16
@@ -109,7 +110,7 @@ def widened(bits, dtype) -> list:
 
 
 def narrowed(values: Sequence, dtype) -> list:
-    """Registers of `dtype`, rounded to nearest: two halves, or four bytes, in one where there are several."""
+    """The values rounded to nearest in `dtype`: registers as `registers` makes them."""
     if dtype == f32:
         return list(values)
     if dtype == e4m3:
@@ -126,7 +127,7 @@ def narrowed(values: Sequence, dtype) -> list:
 
 
 def bytes_of(values: Sequence) -> list:
-    """Registers of e4m3 values; what is above the largest, 448, becomes that."""
+    """The values as e4m3, four to a register; magnitudes above the largest, 448, become that."""
     pairs = []
     for low, high in zip(values[::2], values[1::2] or [0.0], strict=True):
         pairs.append(reg.scalar(b16))
@@ -139,7 +140,7 @@ def bytes_of(values: Sequence) -> list:
 
 
 def tree(values: Sequence, combine):
-    """All of them combined in pairs, in the first register."""
+    """Combines the values in pairs, the pairs in pairs and so on; the result is in the first register."""
     values = list(values)
     while len(values) > 1:
         half = (len(values) + 1) // 2

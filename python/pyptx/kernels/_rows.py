@@ -1,4 +1,4 @@
-"""What the kernels over rows share: a row of a matrix in the registers of a CTA, of some of its warps, or of a cluster.
+"""`Row`, which the kernels over rows are written with: a row of a matrix in the registers of a CTA, of some of its warps, or of a cluster.
 
     row = Row(split(X.shape[1]))                  # this CTA's row
     x, w = row.load(X), row.load(W)               # 16 bytes a load, f32 from here on
@@ -9,9 +9,15 @@ A row of n elements is cut into vectors of at most 16 bytes; thread t holds the 
 not fit in registers is read again by every step that needs it, from memory or L2.  Sums are taken in a fixed order: the
 same inputs give the same bits.
 
-_rows_split.py has how threads share rows, _rows_totals.py what they find out together, _rows_agreement.py how they come to one value,
-_rows_messages.py how within a cluster, _rows_ring.py the rows that are on their way while one is worked on, _rows_pipeline.py the loop whose sums
-are a row ahead, _rows_sums.py what is summed over rows, for gradients.
+The parts of it:
+    _rows_split.py      how many threads, registers and CTAs share a row
+    _rows_values.py     the values of a row: loaded, mapped, rounded
+    _rows_totals.py     sums and sums of exponentials over a row
+    _rows_agreement.py  how the threads of a row combine their values: shuffles, shared memory
+    _rows_messages.py   the same within a cluster: messages to the other CTAs
+    _rows_ring.py       rows that are copied to shared memory while another one is worked on
+    _rows_pipeline.py   the loop that forms the sums of the next row first
+    _rows_sums.py       sums over rows, for the gradients of weights
 """
 
 import copy
@@ -39,12 +45,12 @@ from pyptx.types import b16, b32, f32, u32, u64
 
 __all__ = ["Row"]
 
-UNROLL = 4  # vectors of a row that is not kept, loaded side by side
-HELD = 48  # registers of sums and of what is loaded before it is needed, of a thread that goes over rows
+UNROLL = 4  # vectors that are loaded side by side, of a row that does not stay in registers
+HELD = 48  # registers of a thread for sums and for early loads, in a loop over rows
 
 
 class Row:
-    """The row of the calling CTA, warp or cluster.  `agrees`: whether its threads tell each other something."""
+    """The row of the calling CTA, warp or cluster.  `agrees`: whether its threads combine values with each other."""
 
     def __init__(self, split: Split, agrees: bool = True):
         self.split = split
@@ -61,10 +67,10 @@ class Row:
             rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
             thread = rank * split.threads + thread
             self.index = self.worker = self.index >> (split.ctas.bit_length() - 1)
-        self.thread, self.in_cta = thread, in_cta  # among those of the row, and of the CTA
+        self.thread, self.in_cta = thread, in_cta  # the thread's number within the row, and within the CTA
         self.group = group  # which of the CTA's rows
         self.agree = Agreement(split, in_cta, lane, warp, rank, group)
-        self.passes = 0  # over the row so far, each behind a value that its threads had to find
+        self.passes = 0  # passes over the row so far; each waits for a value that the threads had to find together
         self.same = Identity(self, in_cta) if split.packed else None
         self.again = (
             split.packed
@@ -85,7 +91,7 @@ class Row:
 
     @classmethod
     def own(cls, split: Split, agrees: bool = True) -> "Row":
-        """In a kernel of one row a CTA: the last CTA's warps that have none end here."""
+        """The row, in a kernel whose CTAs have one row each, or one for each warp: warps without a row end here."""
         row = cls(split, agrees)
         if split.rows > 1:
             with ptx.if_(row.index >= ptx.param(u32, "M")):
@@ -94,8 +100,8 @@ class Row:
 
     @classmethod
     def each(cls, split: Split, *tensors, shared=(), first: Callable | None = None, medians=None):
-        """(row, its values of each of the tensors, those of vectors that all rows share): of the CTA's only row, or in a loop over those of a
-        cluster.  `first`: as of `over`, of (row, values); its results come last."""
+        """Yields (row, its values of each of the tensors, the values of each vector that all rows share): once for a CTA that has one row, or
+        in a loop over the rows of a cluster.  `first(row, *values)`: what is found first, Totals or Exponentials; its results come last."""
         if split.batch > 1:
             yield from cls.side_by_side(split, tensors, shared, first)
             return
@@ -116,8 +122,8 @@ class Row:
 
     @classmethod
     def side_by_side(cls, split: Split, tensors, shared, first: Callable):
-        """`each` of some rows that one CTA, or cluster, has in registers together, so that what all rows share is loaded once for them.  What
-        the body stores is written behind all bodies, vector by vector.  The last row stands in for those behind it."""
+        """`each` for several rows that a CTA or cluster holds in registers together, so that the vectors that all rows share are loaded once.
+        What the bodies store is written after the last body, vector by vector.  Where there are fewer rows, the last row is done again."""
         row, last = cls(split), ptx.param(u32, "M") - 1
         index = row.index * split.batch
         rows = [row, *(copy.copy(row) for _ in range(split.batch - 1))]
@@ -135,12 +141,14 @@ class Row:
                     each.move(STORE, tensor, base, k, at, narrowed(stored.vector(k, at), tensor.dtype))
 
     def over(self, m, workers, *tensors, shared=(), first: Callable | None = None, medians=None):
-        """A loop over the rows below m that are this worker's, one of so many, each of which has `split.rows` at a time, with those of `tensors`, the
-        vectors that all rows share, and the results of what `first` makes of the values of both: Totals, or Exponentials.  While one row is
-        worked on the next is on its way, if there is room.  `index` is the row's in the body, and what it was behind.  `medians`: a tensor whose
-        `median` the body asks for."""
+        """A loop over the rows of this worker (a CTA or cluster), which is one of `workers` and takes `split.rows` rows of the m at a time.
+        It yields the values of `tensors`, those of the vectors that all rows share, and the results of `first(*values)`, which is Totals or
+        Exponentials.  While one row is worked on, the next one is copied to shared memory, if there is room.  In the body, `index` is the
+        number of the row.  `medians`: a tensor whose `median` the body asks for."""
         index, step = self.index, workers
-        if self.split.rows > 1:  # neighbouring rows are different workers', of which each has some if there are few
+        if (
+            self.split.rows > 1
+        ):  # neighbouring rows go to different workers, so that each has some even if there are few
             index = self.index = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, self.group, workers, self.worker)
             step = workers * self.split.rows
         fetched = tensors and self.split.places([tensor.dtype for tensor in tensors]) > 0
@@ -178,7 +186,7 @@ class Row:
             self.agree.end_round(before)
 
     def median(self, tensor):
-        """Of the first, the middle and the last element of the row of a matrix."""
+        """The median of the first, the middle and the last element of the row of a matrix."""
         if self.early:
             return self.early.value
         early = self.early = Early(self, tensor)
@@ -186,45 +194,46 @@ class Row:
         early.take()
         return early.value
 
-    # What a row is made of.
+    # Values of the row.
 
     def load(self, tensor) -> "Values":
         """The row of a matrix, or all of a vector."""
         return Loaded(self, tensor)
 
     def map(self, function: Callable, *inputs: "Values") -> "Values":
-        """`function` of the registers of one column."""
+        """The values of `function`, which is called with the registers of one column."""
         return Mapped(self, function, inputs)
 
     def map_with(self, function: Callable, x: "Values", register) -> "Values":
-        """`function` of the registers of one column and of a register of all; the same values for the same operands."""
+        """The values of `function(x, register)`, where all columns have the same register.  Called again with the same operands, it returns
+        the same values and writes no instructions."""
         key = function, x, id(register)
         if key not in self.mapped:
             self.mapped[key] = register, self.map(lambda x: function(x, register), x)
         return self.mapped[key][1]
 
     def rounded(self, values: "Values", dtype) -> "Values":
-        """As `dtype` holds them."""
+        """The values rounded to `dtype`, in f32 registers."""
         return values if dtype == f32 else Rounded(self, values, dtype)
 
     def sums(self, tensor) -> "Sums":
-        """Sums over rows, one a column, for the worker's row of a matrix of f32."""
+        """Sums over rows, one for each column; the worker stores them to its own row of `tensor`, a matrix of f32."""
         return Sums(self, tensor)
 
     def sum(self, *inputs) -> list:
-        """The sum over the row of each, in every thread; of a pair, of its products.  Up to four at a time."""
+        """The sums over the row of up to four inputs, in every thread.  An input is values, or a pair of values, whose products are summed."""
         return Totals(self, *inputs).now()
 
     def max(self, values: "Values"):
-        """The largest; NaN where there is one."""
+        """The largest value of the row, in every thread; NaN if one is NaN."""
         return max_of_row(self, values)
 
     def element(self, tensor, column):
-        """The value in the column that a register names, of this row of a matrix or of a vector, for the threads that ask."""
+        """The value in one column of this row of a matrix, or of a vector; `column` is a register, and may differ from thread to thread."""
         return self.value(tensor, self.fetched(tensor, column))
 
     def fetched(self, tensor, column, **guard):
-        """The bits of the `element`, which nobody waits for before the `value` is asked for."""
+        """The bits of the `element`.  The load is in flight until `value` uses them."""
         size, zero = tensor.dtype.bits // 8, {"init": 0} if guard else {}
         bits = reg.scalar(b32 if size == 4 else b16, **zero)
         (LOAD.b32 if size == 4 else LOAD.b16)(bits, ptx.addr(self.place(tensor, column)), **guard)
@@ -238,7 +247,7 @@ class Row:
         (STORE.b32 if tensor.dtype == f32 else STORE.b16)(ptx.addr(self.place(tensor, column)), bits)
 
     def place(self, tensor, column):
-        """The address of the element in a column, of this row of a matrix or of a vector."""
+        """The address of the `element`."""
         (pointer,) = ptx.global_ptrs(tensor)
         at = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, column)
         if len(tensor.shape) > 1:
@@ -246,19 +255,19 @@ class Row:
         return pointer + at * (tensor.dtype.bits // 8)
 
     def has(self, column):
-        """Whether the thread's vectors have the column that a register names."""
+        """Whether the column, a register, lies in one of the thread's vectors."""
         vector, threads = self.split.vector, self.split.together
         of_row = apply_to(reg.scalar(u32), ptx.inst.div.u32, column, vector)
         return self.thread == apply_to(reg.scalar(u32), ptx.inst.rem.u32, of_row, threads)
 
     def of_row(self, tensor):
-        """The address of this row's element of a vector that has one a row."""
+        """The address of this row's element, in a vector that has one element for each row."""
         (pointer,) = ptx.global_ptrs(tensor)
         return apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, self.index, tensor.dtype.bits // 8, pointer)
 
     def store(self, tensor, values: "Values", last: bool = False):
-        """Writes the row of a matrix.  `last`: nothing reads the fetched row any more, so that what is next takes the place of each vector at
-        once."""
+        """Writes the row of a matrix.  `last`: nothing reads the row in shared memory after this, so that the next copy may take the place of
+        each vector at once."""
         base = self.address(tensor)
         if self.deferred is not None:
             self.deferred.append((tensor, base, values))
@@ -269,8 +278,8 @@ class Row:
                 self.ahead.fetch_next()
 
     def conclude(self, stores: Sequence, sums: Sequence):
-        """The last pass over a row of a loop, vector by vector, each of which what is next takes the place of: writes the rows of matrices,
-        (tensor, values), and adds to sums over rows, (sums, values), or (sums, values, values) for their products."""
+        """The last pass over a row of a loop, vector by vector.  It writes the rows of matrices, `stores` of (tensor, values), and adds to the
+        sums over rows, `sums` of (sums, values), or of (sums, values, values) for products.  The next copy takes the place of each vector."""
         bases = [self.address(tensor) for tensor, _ in stores]
         for k, at in self.steps():
             for base, (tensor, values) in zip(bases, stores, strict=True):
@@ -280,14 +289,14 @@ class Row:
             if self.ahead:
                 self.ahead.fetch_next()
 
-    # How.
+    # Vectors of a thread.
 
     def registers_of(self, tensor) -> int:
-        """That hold a row of a tensor."""
+        """How many registers of a thread hold its part of a row of the tensor."""
         return self.split.values * tensor.dtype.bits // 32
 
     def address(self, tensor, index=None):
-        """Of the thread's first vector, in this row of a matrix or another one."""
+        """The address of the thread's first vector, in this row of a matrix, or in row `index`."""
         (pointer,) = ptx.global_ptrs(tensor)
         size = tensor.dtype.bits // 8
         offset = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, self.thread, self.split.vector * size)
@@ -296,7 +305,8 @@ class Row:
         return pointer + offset
 
     def steps(self):
-        """(k, at) for each vector of the thread: the k-th, or in a loop over `at` elements the k-th behind those."""
+        """Yields (k, at) for each vector of the thread: it is the k-th of the row (at is None), or the k-th behind `at` elements, where `at` is
+        the register that a loop counts."""
         split = self.split
         if self.whole:
             yield from ((k, None) for k in range(split.each))
@@ -312,7 +322,7 @@ class Row:
         return {} if self.split.full(k) else self._tail
 
     def move(self, instruction, tensor, base, k: int, at, bits: list):
-        """ld or st of the registers of the k-th vector."""
+        """Loads or stores the registers of the k-th vector."""
         size = tensor.dtype.bits // 8
         if at is not None:
             base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, at, size, base)

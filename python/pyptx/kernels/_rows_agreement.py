@@ -1,8 +1,9 @@
-"""How the threads of a row come to one value: within a warp by shuffles, within a CTA by shared memory, within a cluster by messages.
+"""How the threads of a row combine their values, for example to a sum: by shuffles within a warp, through shared memory within a CTA, by
+messages within a cluster.
 
-Each warp leaves its value in shared memory and every thread combines them all.  Two halves of the memory take turns: who writes one
-has seen the barrier behind which the other was read.  A loop whose body agrees an odd number of times begins its next round with the
-other half.
+Each warp leaves its value in shared memory, and every thread combines the values of all warps.  Two halves of the memory take turns: a
+warp that writes one half has passed a barrier after which nobody reads that half.  If the body of a loop combines values an odd number
+of times, the next round begins with the other half.
 """
 
 import math
@@ -18,8 +19,11 @@ __all__ = ["Agreement", "over_warps", "warp_max"]
 
 
 class Agreement:
-    """Of the threads of a row.  `thread`: of the CTA; `lane`; `warp`: of those of the row in the CTA; `rank`: the CTA's in the cluster, if there
-    is one; `group`: which of the CTA's rows, if it has several."""
+    """What combines the values of a row's threads.
+
+    thread: the thread's number in the CTA; lane: its number in the warp.  warp: the warp's number among those of the row in the CTA.
+    rank: the CTA's number in the cluster, if there is one.  group: the number of the row in the CTA, if it has several.
+    """
 
     def __init__(self, split: Split, thread, lane, warp, rank, group):
         self.warp, self.lane = warp, lane
@@ -31,11 +35,11 @@ class Agreement:
         elif self.warps > 1:
             self.partials = Exchange(self.warps, group, split.rows)
             self.barrier = (0,) if group is None else (group + 1, split.threads)
-        self.turn = 0  # agreements so far
-        self.before = None  # in a loop with messages: a register, those of earlier rounds, which `turn` does not count
+        self.turn = 0  # how often values were combined so far
+        self.before = None  # in a loop with messages: a register that counts earlier rounds, which `turn` does not
 
     def announce(self):
-        """To the cluster, that this CTA has begun."""
+        """Tells the cluster that this CTA has begun."""
         if self.messages:
             self.messages.announce()
 
@@ -47,7 +51,7 @@ class Agreement:
             self.partials.begin_loop()
 
     def end_round(self, before: int):
-        """Behind the body of a loop at whose beginning there were so many agreements."""
+        """Ends the body of a loop; `before` is what `turn` was at its beginning."""
         if self.messages:
             self.before += self.turn - before
             self.turn = before
@@ -55,7 +59,7 @@ class Agreement:
             self.partials.turn_over()
 
     def exchange(self, values: list, empty: list) -> list:
-        """What each warp of a cluster has sent to the others."""
+        """Sends the warp's values to the other warps of the cluster, and returns what each has sent; `empty`: for warps that do not exist."""
         turn = self.turn if self.before is None else self.before + self.turn
         self.turn += 1
         self.messages.send(turn, values)
@@ -65,11 +69,11 @@ class Agreement:
         return self._of(values, ptx.inst.add.f32, ptx.warp.reduce_sum, 0.0)
 
     def largest(self, value):
-        """NaN where there is one."""
+        """The largest value of all threads; NaN if one is NaN."""
         return self._of([value], ptx.inst.max.NaN.f32, warp_max, -math.inf)[0]
 
     def all_of(self, results: list) -> list[list]:
-        """What each warp of the CTA has, in all threads."""
+        """The results of each warp of the CTA, in all threads."""
         base = self.partials.address(self.turn % 2)
         self.turn += 1
         slot = base + self.warp * 4
@@ -82,7 +86,7 @@ class Agreement:
         )
 
     def _of(self, results: list, combine, over_warp, empty: float) -> list:
-        """Registers of each thread, combined over the row."""
+        """Combines the registers of all threads of the row.  The values of `results` change."""
         for each in results:
             over_warp(each)
         if self.partials:
@@ -94,7 +98,7 @@ class Agreement:
 
 
 def over_warps(parts: Sequence, combine, over_warp) -> list:
-    """Of what each lane has received, in all lanes."""
+    """Combines the parts that each lane has received, over all lanes; `over_warp` is None if every lane has received all parts."""
     results = [tree(column, combine) for column in zip(*parts, strict=True)]
     for each in results if over_warp else ():
         over_warp(each)
@@ -115,7 +119,8 @@ def gathered(base, offset: int, count: int) -> list:
 
 
 class Exchange:
-    """Where warps leave what the others read: two halves, of up to four results of `count` each; for each of so many `groups`."""
+    """Shared memory where warps leave values for each other: for each of `groups` rows two halves, each for up to four results of `count`
+    warps."""
 
     def __init__(self, count: int, group, groups: int):
         count = 1 << max(2, (count - 1).bit_length())
@@ -136,13 +141,13 @@ class Exchange:
         self.halves = [copied(self.address(half)) for half in (0, 1)]
 
     def turn_over(self):
-        """At the end of a loop's body that has an odd number of agreements: the next time begins with the other half."""
+        """Ends the body of a loop that has used the halves an odd number of times: the next round begins with the other half."""
         for each in self.halves:
             ptx.inst.xor.b32(each, each, self.half)
 
 
 def warp_max(value):
-    """The largest of a warp's values in all lanes; NaN where there is one, which `ptx.warp.reduce_max` leaves out."""
+    """Makes `value` the largest of the warp's values, in all lanes; NaN if one is NaN, where `ptx.warp.reduce_max` ignores NaN."""
     for distance in (16, 8, 4, 2, 1):
         other = reg.scalar(f32)
         ptx.inst.shfl.sync.bfly.b32(other, value, distance, 31, 0xFFFFFFFF)

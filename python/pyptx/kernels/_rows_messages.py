@@ -1,11 +1,11 @@
-"""What the warps of a cluster tell each other: each sends up to four numbers to every CTA, by st.async, where an mbarrier object counts them.  The
-warps of one CTA store them where all of it finds them.
+"""Messages between the warps of a cluster: each warp sends up to four numbers to every CTA by st.async, and an mbarrier object counts them.
+Within a single CTA, warps store them in its shared memory.
 
-barrier.cluster in its place takes more than a microsecond: the assembler makes of it MEMBAR.ALL.GPU, which waits for all stores to global
-memory that came before, and CCTL.IVALL, which empties L1.
+barrier.cluster would take more than a microsecond instead: the assembler makes MEMBAR.ALL.GPU of it, which waits for all earlier stores
+to global memory, and CCTL.IVALL, which empties L1.
 
-Messages of several turns have memory of their own, the slots, which take turns as well.  Who has received all messages of a turn knows that
-all others have read what they had received before they sent theirs, as each arrives at the barrier for every turn.
+Each exchange is a turn.  The messages of a turn lie in a slot, and the slots are used one after the other.  A warp that has received all
+messages of a turn knows that every other warp had read the messages of the turn before, since each reads those before it sends.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from pyptx.types import f32, u8, u32
 __all__ = ["FEW", "Messages"]
 
 HEAD = 16  # bytes of a slot in front of the messages: an mbarrier object
-SIZE = 16  # of a message at most
-FEW = 8  # warps of a CTA, of which each thread combines the results by itself
+SIZE = 16  # bytes of a message at most
+FEW = 8  # up to so many warps of a CTA, every thread combines the results of all warps by itself
 
 
 class Messages:
-    """`warps` of each of `ctas` CTAs of a cluster, or of one CTA; `sender`: this warp's number among all.  A turn may be sent when the turn `slots` / 2 before it
-    has been received."""
+    """Messages of `warps` warps of each of `ctas` CTAs.  `sender`: this warp's number among all.  A turn may be sent after the turn
+    `slots` / 2 before it has been received."""
 
     def __init__(self, ctas: int, warps: int, sender, slots: int, thread, lane):
         self.ctas, self.sender, self.lane = ctas, sender, lane
@@ -37,27 +37,27 @@ class Messages:
         self.everywhere = ctas == 1 and self.count <= FEW  # whether each lane receives what all warps have sent
 
     def announce(self):
-        """That this CTA is ready to receive."""
+        """Tells the cluster that this CTA is ready to receive."""
         if self.ctas > 1:
             ptx.inst.barrier.cluster.arrive.relaxed()
         else:
             ptx.bar.sync(0)
 
     def enter(self):
-        """Waits, once, until all CTAs are."""
+        """Waits until all CTAs are ready; only the first call waits."""
         if not self.entered and self.ctas > 1:
             ptx.inst.barrier.cluster.wait()
             self.entered = True
 
     def place(self, turn):
-        """(where its slot is, the parity of the barrier's phase) of a turn, which is a number or a register."""
+        """(the address of the slot, the parity of the mbarrier's phase) of a turn, which is a number or a register."""
         slot, parity = turn & (self.slots - 1), (turn >> (self.slots.bit_length() - 1)) & 1
         if isinstance(turn, int):
             return self.base + slot * self.pitch, parity
         return apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, slot, self.pitch, self.base), parity
 
     def send(self, turn, values: Sequence):
-        """Lane c to CTA c; within a CTA by its own memory."""
+        """Sends the warp's values: lane c to CTA c; within a single CTA, lane 0 stores them."""
         self.enter()
         width = width_of(values)
         values = [*values, *values[: width - len(values)]]
@@ -77,7 +77,8 @@ class Messages:
             ptx.st_async(f32, to, values if width > 1 else values[0], ptx.addr(there), **together)
 
     def receive(self, turn, empty: Sequence[float]) -> list[list]:
-        """The values of some of the warps, each lane others; `empty`: of a warp that is none."""
+        """Waits for the messages of a turn.  Each lane returns those of other warps (or of all, if `everywhere`), and `empty` for warps that
+        do not exist."""
         here, parity = self.place(turn)
         ptx.mbarrier.wait(ptx.addr(here), parity)
         width = width_of(empty)
@@ -97,5 +98,5 @@ class Messages:
 
 
 def width_of(values: Sequence) -> int:
-    """Numbers of a message: 1, 2 or 4."""
+    """How many numbers a message has room for: 1, 2 or 4."""
     return 1 << (len(values) - 1).bit_length()

@@ -1,10 +1,9 @@
-"""A loop over rows whose sums, or what else is found first, are formed a row ahead: while the messages of one row are on their way, the row
-before is worked on.
+"""A loop over rows that forms the sums of the next row before it finishes the present one:
 
-    sums of row 0, sent
-    for each row i:  sums of row i + 1, sent;  those of row i, received;  the body
+    send the sums of row 0
+    for each row i:  send the sums of row i + 1;  receive those of row i;  the body
 
-so that no warp waits for what a message takes.  Rows i and i + 1 are in shared memory as a whole, and what is on its way.
+so that no warp waits while a message is on its way.  Shared memory holds all of rows i and i + 1, and what is being copied.
 """
 
 from pyptx import ptx, reg
@@ -15,7 +14,7 @@ __all__ = ["pipelined"]
 
 
 def pipelined(row, m, step, beside, first):
-    """The loop of `Row.over`: the values of a row, those `beside` it, and the results of `first`."""
+    """The loop of `Row.over`.  It yields the values of a row, those `beside` it, and the results of `first`."""
     ahead, early, messages, turn = row.ahead, row.early, row.agree.messages, reg.scalar(u32, init=0)
 
     def send(behind: int, turn):

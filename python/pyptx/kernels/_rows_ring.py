@@ -1,4 +1,4 @@
-"""Rows on their way: CTAs that go over rows have the next ones copied to shared memory while they work on one."""
+"""The ring in shared memory to which the next rows are copied while a CTA works on one."""
 
 from pyptx import ptx, reg, smem
 from pyptx.kernels._registers import LOAD, apply, apply_to, constant, move, registers, smem_address, widened
@@ -9,8 +9,7 @@ __all__ = ["Ahead", "Early"]
 
 
 class Ahead:
-    """Rows of some matrices on their way to shared memory: a ring of vectors, those of a row one after the other.  Each thread copies and
-    reads vectors of its own, so no barrier is needed."""
+    """The ring: vectors of some matrices, row after row.  Each thread copies the vectors that it reads itself, so no barrier is needed."""
 
     def __init__(self, row, tensors):
         self.row, self.tensors = row, tensors
@@ -21,7 +20,7 @@ class Ahead:
         thread = reg.from_(ptx.special.tid.x(), u32)
         self.memory = smem.alloc(u8, self.total, align=16)
         base = smem_address(self.memory)
-        self.bases = []  # of the thread's vector of each, in the first place
+        self.bases = []  # for each matrix, the address of the thread's vector in the first place of the ring
         for size in self.sizes:
             self.bases.append(base + thread * size)
             base = base + size * row.split.threads * row.split.rows
@@ -29,7 +28,7 @@ class Ahead:
         self.arrived: set[int] = set()
 
     def place(self, number: int, k: int):
-        """Where the k-th vector of the row is, of one of the matrices."""
+        """The address of the k-th vector of the row, of the matrix with this number."""
         return self.bases[number] + self.offset(k)
 
     def offset(self, k: int):
@@ -40,7 +39,7 @@ class Ahead:
         return apply_to(over, ptx.inst.min.u32, offset, over)
 
     def start(self, first, m, step):
-        """Fetches as much as there is room for."""
+        """Starts to copy as many rows as there is room for, from row `first` on."""
         index = first
         for j in range(-(-self.places // self.row.split.each)):
             index = index + step if j else index
@@ -49,14 +48,14 @@ class Ahead:
                 self.copy(inside, bases, k, self.bases, (j * self.row.split.each + k) * self.pitch)
 
     def fetch(self):
-        """Behind the work on a row: what is next and not on its way yet, to where the row was."""
+        """Ends the work on a row: starts the copies to its place that are not under way yet."""
         while self.fetched < self.row.split.each:
             self.fetch_next()
         each = self.row.split.each
         ptx.inst.mov.u32(self.first, self.offset(each) if self.places > each else self.first)
 
     def fetch_next(self):
-        """What goes to the place of the row's next vector, which nobody needs any more."""
+        """Starts the copy to the place of the row's next vector, which nobody needs any more."""
         k, each, (index, m, step) = self.fetched, self.row.split.each, self.where
         further, of_row = divmod(k + self.places, each)
         if further not in self.bases_of:
@@ -66,7 +65,8 @@ class Ahead:
         self.fetched = k + 1
 
     def copy(self, inside, bases, k: int, to, offset: int = 0):
-        """Starts to copy the k-th vectors of rows that begin at `bases` (if they are `inside`), a group: to addresses, and an offset."""
+        """Starts to copy the k-th vectors of rows that begin at `bases`, if they are `inside`, to the addresses `to` plus an offset.  The
+        copies are one group."""
         row, guard = self.row, self.row.guard(k)
         there = inside & guard["pred"] if guard else inside
         for size, base, place in zip(self.sizes, bases, to, strict=True):
@@ -77,24 +77,24 @@ class Ahead:
         ptx.cp.async_.commit_group()
 
     def row_values(self, index, m, step) -> list[Values]:
-        """Those of the row `index`; the ones behind it are `step` rows further, and below m."""
+        """The values of the row `index`; the rows after it are `step` further each, and below m."""
         self.arrived.clear()
         self.where, self.fetched, self.bases_of = (index, m, step), 0, {}
         return self.values()
 
     def values(self, behind: int = 0) -> list[Values]:
-        """Those of the row, or of one so many vectors behind it."""
+        """The values of the row, or of the row that lies so many vectors behind it."""
         return [Fetched(self.row, self, number, behind) for number in range(len(self.tensors))]
 
     def wait(self, k: int):
-        """Until the k-th vector of the row is there."""
+        """Waits until the k-th vector of the row has arrived."""
         if k not in self.arrived:
             ptx.cp.async_.wait_group(self.places - 1 - k)
             self.arrived.add(k)
 
 
 class Fetched(Values):
-    """Vectors of a thread in shared memory, which `ahead` brings there."""
+    """Values of a row that `ahead` copies to shared memory."""
 
     def __init__(self, row, ahead: Ahead, number: int, behind: int):
         super().__init__(row)
@@ -109,8 +109,8 @@ class Fetched(Values):
 
 
 class Early:
-    """Three elements of a row, loaded a row ahead: the first, the middle and the last one; `value`: their median, of the row that
-    is worked on."""
+    """The first, the middle and the last element of the next row, which are loaded early.  `value`: their median, for the row that is worked
+    on."""
 
     def __init__(self, row, tensor):
         self.dtype, self.n = tensor.dtype, row.split.n

@@ -1,4 +1,4 @@
-"""How threads share rows, by the length of a row: the CTAs, warps and registers that a row is given, and the grid of its kernels."""
+"""How threads share rows: the CTAs, warps and registers for a row of some length, and the grid of the kernels."""
 
 import functools
 import math
@@ -12,22 +12,26 @@ __all__ = ["MOST_CTAS", "WARP", "Split", "from_short", "in_registers", "of_norms
 WARP, MOST_CTAS = 32, 8
 SHARED = 227 * 1024  # bytes of a multiprocessor of an H200; a CTA of any GPU since sm_80 may have 99 K
 LONG = 16384  # elements of a row, above which it does not fit the registers of a CTA as f32
-SHORT = 8192  # elements of a row, up to which a CTA a row in f32 is as fast as memory
+SHORT = 8192  # elements of a row, up to which one CTA for each row, in f32, is as fast as memory
 PACKED = (
     128  # bytes of rows that a thread keeps as they lie in memory, where a multiprocessor has 1,024 of 64 registers
 )
-BESIDE = 3 * 1024  # bytes of a CTA, besides rows
-IN_FLIGHT = 24 * 1024  # bytes to a CTA that keep memory busy
-SHARE = 144 * 1024  # bytes of a long row, of a CTA
-CLUSTERS = {1: 132, 2: 66, 4: 30, 8: 15}  # of so many CTAs, one a multiprocessor, that an H200 has room for
+BESIDE = 3 * 1024  # bytes of shared memory of a CTA that hold no rows
+IN_FLIGHT = 24 * 1024  # bytes on their way to a CTA that keep memory busy
+SHARE = 144 * 1024  # bytes of a long row that a CTA takes
+CLUSTERS = {
+    1: 132,
+    2: 66,
+    4: 30,
+    8: 15,
+}  # CTAs of a cluster: how many such clusters an H200 has room for, a CTA on each multiprocessor
 MULTIPROCESSORS = 132  # of an H200; a constant, so that sums over rows have one order everywhere
 
 
 @dataclass(frozen=True)
 class Split:
-    """How threads share a row of n elements: `vector` elements at a time, `threads` of each of `ctas` CTAs, which are a cluster.
-
-    `rows` rows a CTA, each of so many threads, where rows are short.  The figures are measured on an H200.
+    """How threads share a row of n elements: a cluster of `ctas` CTAs takes it, with `threads` threads of each CTA, which load `vector`
+    elements at a time.  If rows are short, a CTA takes `rows` of them, each with so many threads.  The limits were measured on an H200.
     """
 
     n: int
@@ -36,29 +40,29 @@ class Split:
     rows: int = 1
     ctas: int = 1
     kept: int = 64  # elements that a thread keeps in registers at most
-    hopper: bool = False  # or a later GPU: its shared memory, and kernels that begin while the one before ends
-    ring: bool = False  # whether CTAs go over rows that arrive in shared memory
-    early: bool = False  # whether an element that is asked for is loaded beside the row
-    resident: int = 0  # CTAs of a multiprocessor, of kernels whose registers are chosen for that
+    hopper: bool = False  # Hopper or later: its shared memory, and kernels that begin while the one before ends
+    ring: bool = False  # whether CTAs go over rows that arrive in a ring in shared memory
+    early: bool = False  # whether a single element that is asked for is loaded together with the row
+    resident: int = 0  # CTAs of a multiprocessor, if the kernel's registers are chosen for that number
     packed: bool = False  # whether the row stays in registers as it lies in memory
-    batch: int = 1  # rows that stay in registers side by side
-    pipelined: bool = False  # whether a row of a ring is summed while the one in front is not done
-    depth: int = 0  # vectors of a thread in the ring of a pipelined row, if there is room
-    turns: int = 0  # rows of a cluster of a ring; 0: as many clusters as are resident take all
+    batch: int = 1  # rows that stay in registers together
+    pipelined: bool = False  # whether the next row of the ring is summed before the present one is finished
+    depth: int = 0  # vectors of a thread in the ring of pipelined rows, if there is room
+    turns: int = 0  # rows that a cluster with a ring takes; 0: as many clusters as are resident take all rows
 
     @classmethod
     def once(cls, n: int, bits: int, arrays: int = 1, **_) -> "Split":
-        """For one row a CTA: two to four loads a thread in flight, and several CTAs a multiprocessor."""
+        """For kernels whose CTAs take one row: each thread has two to four loads in flight, each multiprocessor several CTAs."""
         vector, vectors = _vectors(n, bits)
-        if vectors <= 4 * WARP:  # a CTA a row is begun in no less than 1.2 ns
+        if vectors <= 4 * WARP:  # CTAs begin 1.2 ns apart at least, so a CTA takes four rows
             return cls(n, vector, WARP, rows=4)
         each = 2 if vectors <= 512 else 4
         return cls(n, vector, min(512, max(128, _whole_warps(vectors / each))))
 
     @classmethod
     def reading(cls, n: int, bits: int) -> "Split":
-        """For kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something; longer rows stay
-        as they lie in memory, so that a multiprocessor has 1,024 threads."""
+        """For kernels that write one value for each row: each thread has more loads in flight, and fewer threads have to combine values.
+        Longer rows stay in registers as they lie in memory, so that a multiprocessor has 1,024 threads."""
         vector, vectors = _vectors(n, bits)
         if vectors <= 4 * WARP:
             return cls(n, vector, WARP, rows=4)
@@ -71,12 +75,13 @@ class Split:
     def wide(
         cls, n: int, bits: int, arrays: int = 1, norm: int = 0, least: int | None = None, most: int = 1024
     ) -> "Split":
-        """`once` on a GPU with clusters: short rows as there; longer ones in the registers of a cluster; if there is no room, through the shared
-        memory of one, a row ahead.
+        """`once` on a GPU with clusters.  Short rows are shared as there.  A long row stays in the registers of a cluster; if there is no
+        room, it goes through the cluster's shared memory, where the next row arrives meanwhile.
 
-        arrays: matrices that are read together, in units of `bits`; 0: rows do not stay as they lie in memory, nor go through shared memory.
-        norm: 1 for rms_norm, 2 for layer_norm, which reads two vectors beside a row.  least: elements of a row, from which on it is a long one.
-        most: threads of a CTA whose ring goes over rows of other lengths.
+        arrays: how many matrices are read together, in units of `bits`; 0: rows neither stay as they lie in memory nor go through shared memory.
+        norm: 1 for rms_norm; 2 for layer_norm, which reads two vectors beside a row.
+        least: elements from which on a row is long.
+        most: threads of a CTA whose ring has rows that no vectors of 16 bytes divide.
         """
         if least is None:
             least = 1 + (LONG if arrays == 0 or (arrays == 1 and (bits == 32 or norm == 1)) else SHORT)
@@ -90,8 +95,9 @@ class Split:
 
     @classmethod
     def _packed(cls, n: int, bits: int, arrays: int, norm: int) -> "Split | None":
-        """In registers as they lie in memory.  Small CTAs, of which a multiprocessor has many: 16 KB of most rows, 32 of two matrices and of
-        norms in f32, 64 of layer_norm, whose vectors L1 keeps where few CTAs share a row.  rms_norm takes two rows for each vector, if short."""
+        """Rows stay in registers as they lie in memory.  CTAs are small, so that a multiprocessor has many: a CTA has 16 KB of most rows, 32 KB
+        of two matrices and of norms in f32, 64 KB of layer_norm, whose weights stay in L1 if few CTAs share a row.  rms_norm takes two short
+        rows together, so that it loads the weights once for both."""
         half, size = bits == 16, n * bits * arrays // 8
         room = 512 if arrays == 1 and norm < 2 else 128 if half else 256
         if arrays == 0 or not _aligned(n, bits) or size > room * 1024:
@@ -108,7 +114,7 @@ class Split:
 
     @classmethod
     def _through_ring(cls, n: int, bits: int, arrays: int) -> "Split | None":
-        """A row ahead: four vectors of each matrix a thread."""
+        """Rows go through shared memory, the next one arrives meanwhile: a thread has four vectors of each matrix."""
         if arrays == 0 or not _aligned(n, bits):
             return None
         vectors = n * bits // 128
@@ -118,15 +124,15 @@ class Split:
 
     @classmethod
     def _pipelined(cls, n: int, bits: int, ctas: int, threads: int, more: int, most: int = 3) -> "Split":
-        """`more`: vectors of a ring besides a row; `most`: rows of a ring.  Two rows are there, and a vector is on its way, at least."""
+        """`more`: vectors that the ring has beyond one row; `most`: the most rows that it has.  It has two rows and one vector at least."""
         threads = min(512, max(128, threads))
         made = cls(n, 128 // bits, threads, ctas=ctas, kept=40, hopper=True, resident=512 // threads, pipelined=True)
         return replace(made, depth=min(most * made.each, max(made.each + more, 2 * made.each + 1)))
 
     @classmethod
     def _other(cls, n: int, bits: int, arrays: int, most: int, norm: int) -> "Split":
-        """Rows that no vectors of 16 bytes divide, or that are too long: through shared memory where few CTAs have room for them; else clusters
-        keep 16,384 elements a CTA in registers, or read rows again."""
+        """Rows that no vectors of 16 bytes divide, or that are too long for the others.  They go through shared memory if few CTAs have room
+        for them.  Otherwise each CTA of a cluster keeps 16,384 elements in registers, or reads the row again."""
         vector, _ = _vectors(n, bits)
         size = n * bits * arrays / 8
         share, most = SHARE if arrays == 1 or size <= SHARE else SHARE // 2, most if arrays == 1 else 512
@@ -140,7 +146,7 @@ class Split:
 
     @classmethod
     def looping(cls, n: int, bits: int, **_) -> "Split":
-        """For CTAs that go over many rows and keep sums beside the row."""
+        """For CTAs that loop over many rows and keep sums over rows in registers too."""
         vector, vectors = _vectors(n, bits)
         if vectors <= 2 * WARP:
             return cls(n, vector, WARP, rows=4)
@@ -148,8 +154,8 @@ class Split:
 
     @classmethod
     def wide_looping(cls, n: int, bits: int, norm: int = 1, matrices: int = 2, kept_f32: int = 32) -> "Split":
-        """The same on a GPU with clusters.  `norm`: as of `wide`; `matrices`: that are read together; `kept_f32`: elements of rows of f32 whose sums
-        a thread of a cluster keeps in registers."""
+        """`looping` on a GPU with clusters.  `norm`: as in `wide`.  `matrices`: how many are read together.  `kept_f32`: how many elements of
+        rows of f32 a thread keeps the sums of, in registers."""
         return (_aligned(n, bits) and cls._looping_over_aligned(n, bits, norm, matrices)) or cls._looping_over_other(
             n, bits, kept_f32
         )
@@ -194,7 +200,7 @@ class Split:
 
     @property
     def each(self) -> int:
-        """Vectors that a thread has at most."""
+        """The most vectors of a row that a thread has."""
         return max(1, -(-self.n // (self.vector * self.together)))
 
     @property
@@ -204,7 +210,7 @@ class Split:
 
     @property
     def values(self) -> int:
-        """Elements that a thread has at most."""
+        """The most elements of a row that a thread has."""
         return self.each * self.vector
 
     @property
@@ -217,9 +223,9 @@ class Split:
         return (k + 1) * self.together * self.vector <= self.n
 
     def places(self, types: Sequence) -> int:
-        """Vectors of a thread, each of all matrices of these types, that lie in shared memory: a row that is worked on and up to two that are
-        on their way, of two CTAs where that leaves enough; 0 where there is no room for more than a row, or where copies of the
-        vectors would be too narrow."""
+        """How many vectors of a thread, each with all matrices of these types, lie in shared memory: the row that is worked on, and up to two
+        rows on their way.  Two CTAs share a multiprocessor if that leaves enough.  0 if there is no room for more than one row, or if
+        copies of the vectors would be too narrow."""
         if self.each > 16 or any(self.vector * each.bits not in (32, 64, 128) for each in types):
             return 0
         pitch = self.pitch(types)
@@ -240,7 +246,7 @@ class Split:
         return BESIDE // 2 + (64 if self.pipelined else 32) * self.ctas * self.threads // WARP
 
     def _places(self, pitch: int) -> int:
-        """Vectors of a thread of a pipelined row, of so many bytes together: more than two rows; 0 where there is no room."""
+        """`places` of pipelined rows, whose vectors have `pitch` bytes: more than two rows, or 0 if there is no room."""
         found = min(self.depth, (SHARED // self.resident - self.beside) // pitch)
         return found if found > 2 * self.each else 0
 
@@ -253,8 +259,8 @@ class Split:
         return (self.ring or self.pipelined) and self.places(types) > 0
 
     def workers(self, rows: int, types: Sequence) -> int:
-        """How many CTAs, or clusters of them, go over matrices of these types and so many rows: what is resident at once, or as few as make it no
-        longer.  More than rows are of no harm, where their number is not known: they add zeros to the sums."""
+        """How many CTAs or clusters loop over so many rows of matrices of these types: as many as are resident at once, or fewer if they need
+        no more turns.  If `rows` is a symbol there may be more workers than rows; the sums of the others are zeros."""
         if self.resident:
             ctas = CLUSTERS[self.ctas] * self.resident
         else:
@@ -293,27 +299,29 @@ def _whole_warps(threads: float) -> int:
 
 
 def paired(split, more: int = 1):
-    """The way to share rows of two matrices that are read together; the second has `more` times the bits of the first."""
+    """`split` for two matrices that are read together; elements of the second have `more` times the bits of the first."""
     return functools.partial(split.func, **split.keywords, arrays=1 + more)
 
 
 def from_short(split):
-    """The way to share rows that are not as fast as memory from half of SHORT elements on, among CTAs of 512 threads at most."""
+    """`split` where rows are long from half of SHORT elements on, because one CTA for each is slower than memory; CTAs have at most 512
+    threads."""
     return functools.partial(split.func, **split.keywords, least=SHORT // 2, most=512)
 
 
 def of_norms(split, norm: int):
-    """The way to share rows of rms_norm, 1, or layer_norm, 2."""
+    """`split` for rms_norm (1) or layer_norm (2)."""
     return functools.partial(split.func, **split.keywords, norm=norm)
 
 
 def in_registers(split):
-    """The way to share rows that do not go through shared memory."""
+    """`split` for rows that do not go through shared memory."""
     return functools.partial(split.func, **split.keywords, arrays=0)
 
 
 def row_kernel(inputs, outputs, split: Callable[[int], Split], *, over_rows: bool = False, arch: str = "sm_80"):
-    """The decorator of a kernel whose CTAs take the rows of Tiles ("M", "N"), one each; `over_rows`: P workers take all."""
+    """The decorator of a kernel whose tensors have the rows of Tiles ("M", "N").  Each CTA or cluster takes a row; with `over_rows`, P
+    workers take them all."""
     matrices = tuple(tile.dtype for tile in inputs if len(tile.shape) > 1)
 
     def grid(N, M=None, P=None):
@@ -352,7 +360,7 @@ def directives_of(split, over_rows: bool):
 
 
 def clusters_of(row: Split, rows: int, types: Sequence) -> int:
-    """Of a kernel that loops: as many as are resident; of large ones, and of two matrices, some rows each: not all multiprocessors find a
-    place in one, and those that wait would begin when the others have ended; nor have all multiprocessors the same share of memory."""
+    """How many clusters a kernel that loops has: as many as are resident, or more, which take `turns` rows each.  More are better for large
+    clusters, in which not every multiprocessor finds a place, and for two matrices, as multiprocessors do not get equal shares of memory."""
     workers = row.workers(rows, types)
     return -(-rows // max(1, min(row.turns, rows // workers))) if row.turns else workers

@@ -1,4 +1,4 @@
-"""Sums over rows, one a column, of a worker that goes over many: what gradients of weights are made of."""
+"""Sums over the rows that a worker meets, one for each column: parts of the gradients of weights."""
 
 import math
 
@@ -21,7 +21,7 @@ __all__ = ["Sums"]
 
 
 class Sums:
-    """What rows add up to: in registers until `store`, or in memory where the row is not kept."""
+    """The sums: in registers until `store`, or in memory if the row does not stay in registers."""
 
     def __init__(self, row, tensor):
         self.row, self.tensor, self.base = row, tensor, row.address(tensor, row.worker)
@@ -34,7 +34,7 @@ class Sums:
                 row.move(STORE, tensor, self.base, k, at, zeros)
 
     def add(self, k: int, at, *factors: Values):
-        """The thread's k-th vector of values, or of the products of two."""
+        """Adds the thread's k-th vector of values, or of the products of two values."""
         row, combine = self.row, ptx.inst.add.f32 if len(factors) == 1 else ptx.inst.fma.rn.f32
         more = list(zip(*(values.vector(k, at) for values in factors), strict=True))
         sums = self.kept[k] if row.split.fits else [constant(0.0) for _ in more]
@@ -53,7 +53,7 @@ class Sums:
                 self.row.move(STORE, self.tensor, self.base, k, None, sums)
 
     def store_of_groups(self):
-        """Those of the CTA's rows added up, in the memory where rows have been."""
+        """Adds up the sums of the CTA's rows, in the shared memory of the ring, and stores them."""
         row, split = self.row, self.row.split
         pitch = 4 * split.n  # bytes of the sums of a group
         memory = row.ahead.memory if row.ahead else smem.alloc(u8, pitch * split.rows, align=16)

@@ -1,7 +1,7 @@
-"""What the threads of a row find out together: sums over it, and sums of exponentials.
+"""What the threads of a row compute together: sums over the row, and sums of exponentials.
 
-`now()` is what all of them make.  Where the row is `pipelined` the two halves are apart: `of_warp()` is what a warp tells the others, `combined`
-makes the same of what all have told.
+`now()` returns the results in all threads.  In a loop over `pipelined` rows the two halves are apart: `of_warp()` returns what a warp sends to
+the others, and `combined` makes the results of what all warps have sent.
 """
 
 import math
@@ -24,7 +24,7 @@ class Totals:
 
     def __init__(self, row, *inputs):
         self.row, self.inputs = row, inputs
-        self.empty = [0.0] * len(inputs)  # of a warp that is none
+        self.empty = [0.0] * len(inputs)  # stands in for a warp that does not exist
 
     def now(self) -> list:
         results = self.row.agree.sums(self.of_thread())
@@ -33,7 +33,7 @@ class Totals:
 
     @staticmethod
     def of_several(found: Sequence["Totals"]) -> list[list]:
-        """Of some rows, which their threads agree on together."""
+        """`now()` for several rows, whose values are combined together."""
         results = iter(found[0].row.agree.sums([each for one in found for each in one.of_thread()]))
         for one in found:
             one.row.passes += 1
@@ -41,7 +41,7 @@ class Totals:
 
     def of_thread(self) -> list:
         row, inputs = self.row, self.inputs
-        count = CHAINS if len(inputs) < 4 else CHAINS // 2  # registers of layer_norm's backward
+        count = CHAINS if len(inputs) < 4 else CHAINS // 2  # layer_norm's backward has no more registers
         totals = [[constant(0.0) for _ in range(count)] for _ in inputs]
         for k, at in row.steps():
             for chains, each in zip(totals, inputs, strict=True):
@@ -65,7 +65,7 @@ class Totals:
 
 
 class Exponentials:
-    """[the largest x, the sum of e = exp(x - largest)], and the sum of weights e, or of `beside`."""
+    """[the largest x, the sum of e = exp(x - largest)] of a row; with `weights`, also the sum of weights e; with `beside`, the sum of those."""
 
     def __init__(self, row, x: Values, weights: Values | None = None, beside: Values | None = None):
         self.row, self.x, self.weights, self.beside = row, x, weights, beside
@@ -85,12 +85,12 @@ class Exponentials:
         return [largest, *self.sums(largest).now()]
 
     def sums(self, largest) -> Totals:
-        """The sums, relative to a value."""
+        """The sums, with exponentials relative to `largest`."""
         e = self.row.map_with(below, self.x, largest)
         return Totals(self.row, e, *([(self.weights, e)] if self.weights else [self.beside] if self.beside else []))
 
     def of_warp(self) -> list:
-        """Relative to the warp's largest, so that the warps of a cluster tell each other something once."""
+        """The results of the warp, relative to its own largest, so that the warps of a cluster exchange values only once."""
         largest = max_of_thread(self.row, self.x, LOWEST)
         warp_max(largest)
         self.row.passes += 1
@@ -101,7 +101,7 @@ class Exponentials:
         return [largest, *over_warps(parts, ptx.inst.add.f32, ptx.warp.reduce_sum)]
 
     def relative(self, parts: Sequence, largest_of=lambda value: None) -> tuple:
-        """(the largest of all, the sums relative to it) of what warps have found."""
+        """(the largest of all warps, their sums scaled to be relative to it)."""
         largest = tree([copied(part[0]) for part in parts], ptx.inst.max.NaN.f32)
         largest_of(largest)
         scaled = 2 if self.weights else 1  # sums of exponentials, which come first
@@ -112,7 +112,7 @@ class Exponentials:
         return largest, found
 
     def in_one_pass(self) -> list:
-        """Of a row that is not kept: each thread has the largest that it met, and a sum relative to it."""
+        """`now()` for a row that does not stay in registers: each thread keeps the largest value so far and a sum relative to it."""
         row = self.row
         mine, total = constant(LOWEST), constant(0.0)
         for k, at in row.steps():
@@ -142,7 +142,7 @@ def max_of_thread(row, values: Values, least: float):
 
 
 def max_of_row(row, values: Values):
-    """The largest; NaN where there is one."""
+    """The largest value of the row, in every thread; NaN if one is NaN."""
     largest = row.agree.largest(max_of_thread(row, values, -math.inf))
     row.passes += 1
     return largest

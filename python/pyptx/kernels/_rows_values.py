@@ -1,4 +1,4 @@
-"""The values of a row, each thread those of its vectors: loaded, made of others, rounded."""
+"""The values of a row, of which each thread has those of its vectors: loaded, computed from others, or rounded."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,18 +9,20 @@ from pyptx.types import b32, u32
 __all__ = ["Identity", "Loaded", "Mapped", "Rounded", "Values"]
 
 
-COMING = 8  # registers of a vector that all rows share which are loaded before they are needed; of two rows side by side, half as many
+COMING = (
+    8  # registers for early loads of a vector that all rows share; half as many if two rows are in registers together
+)
 
 
 class Identity:
-    """Makes other registers of the same bits for each pass over a row: ptxas would keep the f32 values that it has made of them, in more
-    registers than there are, as it can tell that they are equal."""
+    """Copies the bits of a row to other registers for each pass over it, in a way that ptxas cannot see through.  Otherwise ptxas would
+    keep the f32 values of the first pass, which need more registers than there are."""
 
     def __init__(self, row, thread):
         self.row, self.selectors = row, {}
         self.address = smem_address(smem.alloc(u32, (1,)))
         with ptx.if_(thread == 0):
-            ptx.inst.st.shared.u32(ptx.addr(self.address), 0x3210)  # of prmt: each byte where it is
+            ptx.inst.st.shared.u32(ptx.addr(self.address), 0x3210)  # a selector of prmt that leaves each byte in place
         ptx.bar.sync(0)
 
     def __call__(self, bits: list) -> list:
@@ -33,7 +35,7 @@ class Identity:
 
 
 class Values:
-    """f32 values of a row: those of the thread's k-th vector, in registers."""
+    """f32 values of a row; `vector` returns the registers of the thread's k-th vector."""
 
     def __init__(self, row):
         self.row = row
@@ -55,7 +57,11 @@ class Loaded(Values):
     def __init__(self, row, tensor):
         super().__init__(row)
         self.tensor, self.base = tensor, row.address(tensor)
-        self.bits, self.coming, self.ahead = None, {}, 0  # the row; loads that are under way; vectors of them
+        self.bits, self.coming, self.ahead = (
+            None,
+            {},
+            0,
+        )  # the whole row; loads under way, by vector; how many vectors early they start
         if row.same is not None and len(tensor.shape) == 1:  # registers are for the row
             self.ahead = max(1, COMING * 32 // (row.split.vector * tensor.dtype.bits * row.split.batch))
             self.coming = {k: self._load(k, None) for k in range(min(self.ahead, row.split.each))}
@@ -67,7 +73,7 @@ class Loaded(Values):
             self.bits = [self._load(k, None) for k in range(row.split.each)]
 
     def _load(self, k: int, at) -> list:
-        zero = {"init": 0} if self.row.guard(k) else {}  # what a thread that has none adds to a sum
+        zero = {"init": 0} if self.row.guard(k) else {}  # a thread without a k-th vector adds zeros to sums
         bits = registers(self.tensor.dtype, self.row.split.vector, **zero)
         self.row.move(LOAD, self.tensor, self.base, k, at, bits)
         return bits

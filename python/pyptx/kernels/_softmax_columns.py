@@ -1,8 +1,8 @@
-"""Softmax and its logarithm over a dimension that is not the last one, and their backward: of X (L, N, W) over N, without a copy.
+"""Softmax and its logarithm over a dimension that is not the last one, and their backward: X (L, N, W) over N, without a copy.
 
-A warp takes neighbouring columns of W, 16 bytes a thread, and every WARPS-th element of N, so that what it loads lies side by
-side.  Each thread has the largest that it met and a sum relative to it, as far as it came; then the warps of a CTA tell each other
-theirs, and X is read once more.
+A warp takes neighbouring columns of W, 16 bytes for each thread, and every WARPS-th element of N, so that its loads lie side by side.
+Each thread keeps, for its columns, the largest value so far and a sum relative to it; then the warps of a CTA combine theirs, and X is
+read once more.
 """
 
 import functools
@@ -35,11 +35,11 @@ from pyptx.types import PtxType, bf16, f32, pred, u32, u64
 __all__ = ["LANES", "column_softmax"]
 
 WARPS, LANES, UNROLL = 8, 32, 4
-NOTHING = {f32: 0xFF800000, bf16: 0xFF80FF80}  # bits of minus infinity; f16's are the default
+NOTHING = {f32: 0xFF800000, bf16: 0xFF80FF80}  # the bits of minus infinity; those of f16 are the default
 
 
 class Columns:
-    """The columns of a thread: `vector` neighbours of W, of the L-th matrix."""
+    """The columns of a thread: `vector` neighbours of W, in one of the L matrices."""
 
     def __init__(self, vector: int):
         self.vector, self.n, self.pitch = vector, ptx.param(u32, "N"), ptx.param(u32, "W")
@@ -56,7 +56,7 @@ class Columns:
         )
 
     def each(self, *tensors):
-        """A loop over N: (predicates, addresses in elements, values of each tensor) of UNROLL elements at a time."""
+        """A loop over N, UNROLL elements at a time: yields (predicates, addresses in elements, values of each tensor)."""
         for n in ptx.range_(self.warp, self.n, WARPS * UNROLL):
             guards, places, values = [], [], [[] for _ in tensors]
             for i in range(UNROLL):
@@ -90,7 +90,8 @@ class Columns:
         move(instruction, pointer + place * size, 0, bits, self.vector * size, pred=guard)
 
     def agree(self, largest, *sums, weighted: bool):
-        """The largest of all warps, and sums relative to it; but for the first as they are, where they are not `weighted`."""
+        """The largest value of all warps, and their sums relative to it.  The first sum is always one of exponentials; the others are if
+        `weighted`, otherwise they are just added up."""
         width = LANES * self.vector * 4
         memory = smem_address(smem.alloc(f32, (1 + len(sums), WARPS, LANES * self.vector), align=16))
         mine = memory + (self.warp * LANES + self.lane) * (self.vector * 4)
@@ -119,7 +120,8 @@ class Columns:
 
 
 def sums_of(columns: Columns, X, *G, weighted: bool = True):
-    """The largest of each column, the sum of e = exp(x - largest) and, with the gradient G, of g e, or of g where it is not `weighted`."""
+    """For each column of the thread: the largest x, the sum of e = exp(x - largest) and, if there is a gradient G, the sum of g e, or of g
+    if not `weighted`."""
     vector = columns.vector
     largest = [constant(LOWEST) for _ in range(vector)]
     sums = [[constant(0.0) for _ in range(vector)] for _ in range(1 + len(G))]

@@ -1,4 +1,4 @@
-"""Which GPU's kernels run on arrays in the memory of the CPU, on the simulator: `simulated_target`."""
+"""`simulated_target`: which GPU's kernels run on arrays in the CPU's memory, on the simulator."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ OWN = ("sm_90a", "sm_100a", "sm_103a")  # targets whose tensor cores are not mma
 
 
 class Simulated:
-    """`target`: what kernels run on arrays of the CPU; None: those that every GPU since sm_80 has.  `choices`: functions whose calls do not
-    say it, so that what they remember holds outside of `simulated_target` alone."""
+    """`target`: the GPU whose kernels run on arrays of the CPU; None: the kernels for every GPU since sm_80.  `choices`: functions whose
+    calls do not name the target; what they remember is used outside of `simulated_target` only."""
 
     def __init__(self):
         self.target: str | None = None
@@ -29,9 +29,11 @@ simulated = Simulated()
 
 @contextmanager
 def simulated_target(target: str) -> Iterator[None]:
-    """Inside `with`, functions of arrays in the CPU's memory are made by the kernels that a GPU of this target runs, "sm_90a" or "sm_100a", on the
-    simulator: products, attention, and functions of rows, of which Hopper and later GPUs have some by clusters.  It holds for the whole process.
-    Raises ValueError for other targets, which all have the kernels of "sm_80".
+    """Inside `with`, functions of arrays in the CPU's memory run the kernels for a GPU of this target, on the simulator.  The targets are
+    "sm_90a", "sm_100a" and "sm_103a", which have products and attention by their own tensor cores and functions of rows by clusters, and
+    "sm_80", whose kernels all other GPUs run.  It holds for the whole process.
+
+    Raises ValueError for other targets.
 
     Example:
         a = torch.randn(128, 64).bfloat16()
@@ -39,7 +41,9 @@ def simulated_target(target: str) -> Iterator[None]:
             c = kernels.matmul(a, a.mT)                 # by tcgen05
     """
     if target not in ("sm_80", *OWN):
-        raise ValueError(f"no kernels are written for {target!r}; there are some for sm_80, {', '.join(OWN)}")
+        raise ValueError(
+            f"no kernels are written for {target!r}; legal are sm_80 (also for all other GPUs), {', '.join(OWN)}"
+        )
     before, simulated.target = simulated.target, target
     _core.ask_python(simulated.choices, True)
     try:
@@ -50,7 +54,7 @@ def simulated_target(target: str) -> Iterator[None]:
 
 
 def family(on_gpu: bool) -> str:
-    """What multiplies: "sm_90a" by wgmma, "sm_100a" and "sm_103a" by tcgen05, "" by mma.sync."""
+    """Which kernels multiply: "sm_90a", those by wgmma; "sm_100a" and "sm_103a", those by tcgen05; "", those by mma.sync."""
     return of_device() if on_gpu else named(simulated.target or "")
 
 

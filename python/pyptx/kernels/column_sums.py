@@ -1,7 +1,7 @@
-"""Sums over the rows of a matrix, or of two at one time, for gradients of what all rows share.
+"""Sums over the rows of a matrix, or of two matrices in one launch: gradients of weights and biases.
 
-A CTA takes some columns, and its groups of threads every so many rows, all of whose loads are in flight at once; one group adds their
-sums.  The order is fixed.
+A CTA takes some columns.  Its groups of threads take the rows in turn, UNROLL rows each at a time, whose loads are in flight together;
+then one group adds up the sums of all.  The order is fixed, so the same inputs give the same bits.
 """
 
 import functools
@@ -18,11 +18,11 @@ UNROLL = 8
 
 
 class Cut:
-    """How a CTA's threads share its columns: `vector` neighbours a thread, `lanes` threads side by side, `groups` of them."""
+    """How a CTA's threads share its columns: each has `vector` neighbours, `lanes` threads lie side by side, and there are `groups` of those."""
 
     def __init__(self, n: int):
         self.vector = 4 if n >= 16384 and n % 4 == 0 else 1
-        self.lanes = 32 if n >= 4096 else 8  # a line of memory or more, or a sector where there are few
+        self.lanes = 32 if n >= 4096 else 8  # they load a line of memory or more; a sector if there are few columns
         self.threads = 256 if n >= 65536 and self.vector == 4 else 1024
         self.groups, self.columns = self.threads // self.lanes, self.lanes * self.vector
 
@@ -35,7 +35,8 @@ def both(p, q):
 
 @functools.cache
 def column_sums(*dtypes: PtxType, hopper: bool = False) -> Kernel:
-    """The kernel that makes a vector of each type of as many matrices ("P", "N") of f32; `hopper`: that may begin while the one before ends."""
+    """The kernel that sums matrices ("P", "N") of f32 to vectors, as many as there are types, which are those of the vectors.  `hopper`: it
+    runs on GPUs since Hopper, and may begin while the kernel before it ends."""
 
     def body(*tensors):
         if hopper:
@@ -69,7 +70,7 @@ def column_sums(*dtypes: PtxType, hopper: bool = False) -> Kernel:
 
 
 def add_up(X, Y, base):
-    """One matrix."""
+    """Writes the instructions that sum one matrix X to the vector Y, with shared memory at `base`."""
     cut, rows, n = Cut(X.shape[1]), ptx.param(u32, "P"), ptx.param(u32, "N")
     px, py = ptx.global_ptrs(X, Y)
     thread = reg.from_(ptx.special.tid.x(), u32)
@@ -101,7 +102,7 @@ def add_up(X, Y, base):
         ptx.inst.st.shared.f32(ptx.addr(slot), sums[0])
     ptx.bar.sync(0)
     pitch, groups, mine = cut.columns * 4, cut.groups, base + thread * 4
-    if groups > 32:  # of 32 groups
+    if groups > 32:  # first to the sums of 32 groups
         with ptx.if_(thread < 32 * cut.lanes):
             parts = [apply(ptx.inst.ld.shared.f32, ptx.addr(mine, k * 32 * pitch)) for k in range(groups // 32)]
             ptx.inst.st.shared.f32(ptx.addr(mine), tree(parts, ptx.inst.add.f32))

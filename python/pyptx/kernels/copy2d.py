@@ -1,7 +1,7 @@
-"""A matrix copied by the copy engine alone: a tensor map loads boxes into shared memory, another stores them.
+"""A matrix copied by TMA alone: one tensor map loads boxes into shared memory, another one stores them.
 
-One CTA a box of 32 x 32; what a box has beyond the matrix is neither read nor written.  Tensor maps want rows of a
-multiple of 16 bytes, so N is a multiple of 4, and data at a multiple of 16 bytes.
+Each CTA copies a box of 32 x 32.  Where a box reaches beyond the matrix, nothing is read or written.  Tensor maps need rows of a multiple
+of 16 bytes, so N is a multiple of 4, and data at an address that is a multiple of 16.
 """
 
 from pyptx import Tile, kernel, ptx, reg, smem
@@ -18,7 +18,8 @@ MATRIX = Tile("M", "N", f32, tma_box=(BOX, BOX))
     block=(32, 1, 1), arch="sm_90",
 )  # fmt: skip
 def copy2d(X, Y):
-    """A copy of a matrix (M, N) of f32, N a multiple of 4, by GPUs since sm_90.  Raises LaunchTypeError and LaunchValueError for others.
+    """A copy of a matrix (M, N) of f32, where N is a multiple of 4; it needs a GPU since sm_90.  Raises LaunchTypeError and LaunchValueError
+    for other types and shapes.
 
     Example:
         y = kernels.copy2d(torch.randn(40, 68))
@@ -31,10 +32,12 @@ def copy2d(X, Y):
     with ptx.if_(reg.from_(ptx.special.tid.x(), u32) == 0):
         ptx.mbarrier.init(full[0], 1)
         ptx.fence.proxy_async_shared_cta()
-        ptx.mbarrier.arrive_expect_tx(full[0], BOX * BOX * 4)  # of a whole box, whatever lies beyond the matrix
+        ptx.mbarrier.arrive_expect_tx(
+            full[0], BOX * BOX * 4
+        )  # always a whole box: zeros stand in for what lies beyond the matrix
         ptx.cp.async_.bulk.tensor_2d(dst=box[0], src=source, coord=(column, row), mbar=full[0])
         ptx.mbarrier.wait(full[0], 0)
-        # What the copy engine wrote it reads again: its proxy, so no fence in between.
+        # TMA reads what TMA wrote, both through the async proxy, so no fence is needed in between.
         ptx.cp.async_.bulk.tensor_2d.store(dst=target, src=box[0], coord=(column, row))
         ptx.cp.async_.bulk.commit_group()
         ptx.cp.async_.bulk.wait_group(0)

@@ -1,10 +1,10 @@
 """Cross entropy of rows of logits x against the index of the true column, or against probabilities p of all columns.
 
-With c = x - max(x) and L = log(sum(exp(c))), column j costs L - c_j.  Column j counts w_j q_j, where w is the weight, and q is 1 at
-the true column or p, smoothed: (1 - s) q + s / N.  The loss is the sum of w q (L - c); for the gradient g of the loss,
-dx = g (softmax(x) sum(w q) - w q).  All of c are taken from the largest, so that rows far from zero keep their digits.
+Let c = x - max(x) and L = log(sum(exp(c))); then column j costs L - c_j.  Let q_j be 1 at the true column and 0 elsewhere, or p_j; with
+smoothing s it becomes (1 - s) q_j + s / N.  With weights w, the loss is the sum of w q (L - c), and for the gradient g of the loss,
+dx = g (softmax(x) sum(w q) - w q).  c is relative to the largest element, so that rows far from zero keep their digits.
 
-The forward against an index, without smoothing, reads a row once, however long.
+The forward with an index and without smoothing reads a row once, however long it is.
 """
 
 import functools
@@ -28,7 +28,7 @@ INDICES = ("int64", "int32")
 
 
 class Target:
-    """The index of the row's true column: whether it is to be `ignored`, whether it is `inside` the row, and the `column`."""
+    """The index of the row's true column: `ignored` and `inside` (of the row) are predicates, `column` is a register."""
 
     def __init__(self, row: Row, tensor, ignore_index: int):
         index = reg.scalar(s64)
@@ -45,7 +45,7 @@ class Target:
 
 
 def smoothed(row: Row, weight, c, smoothing: float):
-    """(sum of w s / N, sum of c w s / N) over all columns."""
+    """(the sum of w s / N, the sum of c w s / N) over all columns, where s is `smoothing`."""
     share = smoothing / max(1, row.split.n)
     if weight is None:
         return constant(smoothing), mul(row.sum(c)[0], share)
@@ -55,7 +55,7 @@ def smoothed(row: Row, weight, c, smoothing: float):
 def loss_of_index(row: Row, X, T, W, L, ignore_index: int, smoothing: float):
     x = row.load(X)
     target = Target(row, T, ignore_index)
-    if row.split.early:  # beside the loads of the row, instead of behind them
+    if row.split.early:  # loaded together with the row, instead of after it
         its = constant(0.0)
         with ptx.if_((row.thread == 0) & target.inside):
             ptx.inst.mov.f32(its, row.element(X, target.column))
@@ -105,7 +105,7 @@ def gradient_of_index(row: Row, x, X, T, W, G, DX, ignore_index: int, smoothing:
         return fma(below(x, largest), scale, mul(everywhere, weight[0]) if weight else everywhere)
 
     row.store(DX, row.map(gradient, x, *((weight,) if weight else ())), last=True)
-    with ptx.if_(mine):  # once more, by the thread that wrote it: cheaper than to look for the true column everywhere
+    with ptx.if_(mine):  # The thread that wrote the true column writes it again: cheaper than to test every column.
         its = row.value(X, its)
         row.store_element(DX, target.column, sub(gradient(its, *([its_weight] if weight else [])), true))
 
@@ -143,7 +143,7 @@ def make_cross_entropy(split, x_type, target_type, w_type=None):
 
 
 def make_of_probabilities(split, x_type, p_type):
-    """Weighted and smoothed probabilities are made by the caller: the sum of q need not be 1."""
+    """The kernels for probabilities.  The caller has smoothed and weighted them, so their sum need not be 1."""
     split = paired(split)
 
     @row_kernel((matrix(x_type), matrix(p_type)), (LOSSES,), split)
@@ -188,16 +188,18 @@ def cross_entropy(
 ) -> Any:  # fmt: skip
     """The cross entropy of logits and the true classes, as torch.nn.functional.cross_entropy; the losses are f32.
 
-    logits: f32, f16 or bf16.  target: the index of the class of each row, int64 or int32, or probabilities in the shape of the logits.
-        An index outside the classes makes a loss and a gradient of NaN.
-    dim: of logits, the dimension of the classes.  None: 1, as torch has it, or the last one, whichever fits the shape of indices; has to be
-        given where both do.  Rows are copied first where it is not the last one.
-    weight: of each class.  label_smoothing: the part of the target, from 0 to 1, that all classes share.
-    ignore_index: rows whose target this is have loss and gradient 0 and do not count in the mean.
+    logits: f32, f16 or bf16.
+    target: the class of each row, int64 or int32; or probabilities, with the shape of the logits.  For an index outside the classes, the loss
+        and the gradient are NaN.
+    weight: one for each class.
+    label_smoothing: the part of the target, from 0 to 1, that all classes share.
+    ignore_index: rows with this target have loss and gradient 0 and do not count in the mean.
     reduction: "mean" (with indices and weight: divided by the sum of the rows' weights), "sum" or "none".
+    dim: the dimension of logits that has the classes.  None means 1, as in torch, or the last one, whichever fits the shape of the indices;
+        if both fit, and for probabilities of more than two dimensions, it has to be given.  If it is not the last one, logits are copied first.
 
-    Differentiable by logits, and by probabilities.  Raises LaunchTypeError for other types and for a weight that wants a gradient beside
-    indices, LaunchValueError for shapes and options that do not fit.
+    Differentiable by logits, and by probabilities.  Raises LaunchTypeError for other types, and for a weight that requires a gradient where
+    target has indices; LaunchValueError for shapes and options that do not fit.
 
     Example:
         loss = kernels.cross_entropy(torch.randn(4, 100), torch.tensor([1, 2, 99, -100]), label_smoothing=0.1)
@@ -237,7 +239,7 @@ def cross_entropy(
 
 
 def check_weight(weight, classes, indices: bool):
-    """One for each class; a gradient has it beside probabilities alone."""
+    """Raises unless weight has one element for each class.  Only with probabilities it may require a gradient."""
     check_arrays("cross_entropy", ("weight",), (weight,), None, 1)
     if len(weight.shape) != 1 or weight.shape[0] != classes:
         raise LaunchValueError(

@@ -1,4 +1,4 @@
-"""`dot_product_attention`: `attention` in JAX's words and layout, for what calls jax.nn.dot_product_attention."""
+"""`dot_product_attention`: `attention` with the arguments and the layout of jax.nn.dot_product_attention."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def dot_product_attention(
     local_window_size: int | tuple[int, int] | None = None, implementation: str | None = None,
     return_residual: bool = False,
 ) -> Any:  # fmt: skip
-    """jax.nn.dot_product_attention by `attention`: query (B, T, N, H), key and value (B, S, K, H), or without B.
+    """jax.nn.dot_product_attention by `attention`: query (B, T, N, H), key and value (B, S, K, H), or all without B.
 
-    What that does not take, as bias, mask, sequence lengths, or f32, goes to JAX's own, and so does all with an `implementation`.  As
-    there, `is_causal` counts from the first query.  A query that sees no key has result 0, where JAX's own code for all platforms takes
-    the mean of the values.  Raises what JAX's raises.
+    Calls that `attention` does not take (with bias, mask, sequence lengths, or f32) go to JAX's own function, and so do calls with an
+    `implementation`.  As in JAX, `is_causal` aligns the first query with the first key.  The result of a query that sees no key is 0, where
+    JAX's code for all platforms returns the mean of the values.  Raises what JAX's function raises.
 
     Example:
         x = jax.numpy.ones((1, 70, 2, 64), jax.numpy.bfloat16)
@@ -48,7 +48,7 @@ def dot_product_attention(
 
 
 def window_of(size) -> tuple[int, int] | None:
-    """How many keys count before a query's own and behind it."""
+    """(keys before a query's own, keys after it) that the query sees."""
     return (size, size) if isinstance(size, int) else size
 
 

@@ -1,4 +1,4 @@
-"""Element by element over vectors of any length, EACH elements a thread, whose loads are in flight at once."""
+"""Kernels that compute vectors element by element, for any length: a thread has EACH elements, whose loads are in flight together."""
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.types import f32, u32
@@ -6,11 +6,11 @@ from pyptx.types import f32, u32
 __all__ = ["add", "scaled_add"]
 
 BLOCK, EACH = 128, 4
-SPAN = BLOCK * EACH  # elements of a CTA
+SPAN = BLOCK * EACH  # elements that a CTA computes
 
 
 def vectors(inputs: int, *scalars: tuple[str, str]):
-    """The decorator of a kernel that makes one vector of several."""
+    """The decorator of a kernel that computes one vector from several."""
     return kernel(
         in_specs=(Tile("N", f32),) * inputs,
         out_specs=(Tile("N", f32),),
@@ -23,7 +23,7 @@ def vectors(inputs: int, *scalars: tuple[str, str]):
 
 
 def of_two(X, Y, Z, compute):
-    """Z of X and Y: `compute(x, y, pred=...)` leaves an element of the result in x."""
+    """Writes the body of a kernel from X and Y to Z: `compute(x, y, pred=...)` leaves an element of the result in x."""
     px, py, pz = ptx.global_ptrs(X, Y, Z)
     i = reg.from_(ptx.special.ctaid.x(), u32) * SPAN + reg.from_(ptx.special.tid.x(), u32)
     n = ptx.param(u32, "N")
@@ -41,7 +41,7 @@ def of_two(X, Y, Z, compute):
 
 @vectors(2)
 def add(X, Y, Z):
-    """z = x + y, of vectors (N,) of f32.  Raises LaunchTypeError and LaunchValueError for others.
+    """z = x + y for vectors (N,) of f32.  Raises LaunchTypeError and LaunchValueError for other types and shapes.
 
     Example:
         z = kernels.add(torch.ones(100), torch.ones(100))
@@ -51,8 +51,8 @@ def add(X, Y, Z):
 
 @vectors(2, ("f32", "alpha"))
 def scaled_add(X, Y, Z):
-    """z = x + alpha * y, rounded once, of vectors (N,) of f32.  alpha is an argument of the call.  Raises LaunchTypeError and
-    LaunchValueError for others.
+    """z = x + alpha * y, rounded once, for vectors (N,) of f32.  alpha is an argument of the call.  Raises LaunchTypeError and
+    LaunchValueError for other types and shapes.
 
     Example:
         z = kernels.scaled_add(torch.ones(100), torch.ones(100), alpha=0.5)

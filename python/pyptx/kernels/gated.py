@@ -1,10 +1,13 @@
 """Gated activations, element by element: swiglu = silu(gate) up, geglu = gelu(gate) up.
 
 silu(x) = x s with s = 1 / (1 + exp(-x)); silu'(x) = s (1 + x (1 - s)).
-gelu(x) = x (1 + erf(x / sqrt 2)) / 2; gelu'(x) = that without x + x exp(-x x / 2) / sqrt(2 pi).  erf is Abramowitz and
-Stegun's 7.1.26, whose error is below 1.5e-7.
+gelu(x) = x p with p = (1 + erf(x / sqrt 2)) / 2; gelu'(x) = p + x exp(-x x / 2) / sqrt(2 pi).  erf is computed by formula 7.1.26 of
+Abramowitz and Stegun, whose error is below 1.5e-7.
 gelu by tanh: x (1 + tanh(z)) / 2 = x s with s = 1 / (1 + exp(-2 z)) and z = sqrt(2 / pi) (x + 0.044715 x^3);
 its derivative is s + x s (1 - s) 2 z'.
+
+An activation is a function from a register to (value, derivative), where the derivative is a function: only a backward calls it, which
+then writes the instructions for it.
 """
 
 import math
@@ -26,13 +29,13 @@ ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)  # of 
 
 
 def silu(x):
-    """silu(x) and its derivative."""
+    """(silu(x), its derivative)."""
     s = reciprocal(fma(exp(neg(x)), 1.0, 1.0))
     return mul(x, s), lambda: mul(s, fma(x, sub(1.0, s), 1.0))
 
 
 def gelu(x):
-    """gelu(x) and its derivative."""
+    """(gelu(x), its derivative)."""
     z = mul(apply(ptx.inst.abs.f32, x), math.sqrt(0.5))
     t = reciprocal(fma(z, ERF_P, 1.0))
     polynomial = constant(ERF[0])
@@ -45,7 +48,7 @@ def gelu(x):
 
 
 def gelu_by_tanh(x):
-    """gelu(x) by tanh, and its derivative."""
+    """(gelu(x) by tanh, its derivative)."""
     xx = square(x)
     s = reciprocal(add(exp(mul(x, fma(xx, -TWICE * CUBE, -TWICE))), 1.0))
     y = mul(x, s)
@@ -82,7 +85,7 @@ SWIGLU, GEGLU, GEGLU_BY_TANH = make("swiglu", silu), make("geglu", gelu), make("
 
 
 def halves(name: str, gate, up) -> tuple:
-    """Gate and up, which may be the halves of one array's rows."""
+    """(gate, up); without `up`, the halves of the rows of `gate`."""
     if up is not None:
         return gate, up
     rank_of(name, "gate", gate)
@@ -95,7 +98,7 @@ def halves(name: str, gate, up) -> tuple:
 def swiglu(gate: Any, up: Any = None, *, out: Any = None, **named: Unpack[Nothing]) -> Any:
     """silu(gate) * up, element by element, as torch.nn.functional.silu(gate) * up.  f32, f16 or bf16, computed in f32.
 
-    gate, up: of one shape, (..., N).  swiglu(x) takes the first half of each row for gate and the second for up; they are copied first.
+    gate, up: both (..., N).  swiglu(x) takes the first half of each row as gate and the second as up; they are copied first.
     Differentiable.
 
     Raises LaunchTypeError for other types and what is no array, LaunchValueError for shapes that do not fit.
@@ -109,8 +112,12 @@ def swiglu(gate: Any, up: Any = None, *, out: Any = None, **named: Unpack[Nothin
 
 
 def geglu(gate: Any, up: Any = None, *, approximate: str = "none", out: Any = None, **named: Unpack[Nothing]) -> Any:
-    """gelu(gate) * up, as torch.nn.functional.gelu(gate, approximate=approximate) * up: with the error function, absolute error
-    below 4e-7 of |gate up|, or "tanh".  geglu(x): of the halves of its rows, as `swiglu`, which says types and errors.
+    """gelu(gate) * up, as torch.nn.functional.gelu(gate, approximate=approximate) * up.
+
+    approximate: "none", by the error function, with an absolute error below 4e-7 of |gate up|; or "tanh".  Types and shapes are those of
+    `swiglu`; geglu(x) takes the halves of each row, too.
+
+    Raises LaunchTypeError and LaunchValueError as `swiglu` does, and LaunchValueError for another `approximate`.
 
     Example:
         y = kernels.geglu(torch.randn(4, 64), torch.randn(4, 64), approximate="tanh")

@@ -1,4 +1,4 @@
-"""Products of groups of rows with a matrix each, as a mixture of experts has them: `grouped_matmul`."""
+"""`grouped_matmul`: products of groups of rows, each with a matrix of its own, as in a mixture of experts."""
 
 import functools
 import sys
@@ -17,20 +17,19 @@ def grouped_matmul(
     a: Any, b: Any, offs: Any = None, *, counts: Any = None, activation: str | None = None, out: Any = None,
     scale_a: Any = None, scale_b: Any = None, **named: Unpack[Nothing],
 ) -> Any:  # fmt: skip
-    """Groups of rows of a, each times a matrix of b; both bf16 or f16, f32 accumulation.  b (E, K, N) may be transposed, `w.mT` of w
-    (E, N, K), without a copy.  Where a group's rows are is an int32 tensor (E,) on the device, which the host never reads:
+    """Products of groups of rows of a, each with its own matrix b[e] of b (E, K, N).  Both are bf16 or f16; sums are f32.  b may be
+    transposed, `w.mT` for w (E, N, K), without a copy.  Give offs or counts, an int32 tensor (E,) on the device, which the host never reads:
 
-    offs: of a (T, K), rows offs[e - 1] to offs[e] of the result (T, N) are those of a, times b[e]; as torch._grouped_mm.  offs
-        ascends; rows behind offs[E - 1] are not written.
-    counts: of a (E, R, K), the first counts[e] rows of a[e] times b[e] are those of the result (E, R, N); the others are neither read
-        nor written.
+    offs: a is (T, K), the result (T, N).  Group e has the rows offs[e - 1] to offs[e], as in torch._grouped_mm.  offs ascends; rows from
+        offs[E - 1] on are not written.
+    counts: a is (E, R, K), the result (E, R, N).  Group e has the first counts[e] rows of a[e]; other rows are neither read nor written.
 
-    activation: as of `matmul`; "swiglu" and "geglu" make N columns of b (E, K, 2 N): N gates, and behind them N ups.
-    a and b may be float8_e4m3fn with f32 scales of blocks, scale_a (T, K / 128) or (E, R, K / 128) and scale_b (E, K / 128, N / 128),
-    rounded up, as `quantize_fp8` makes them: the result is bf16, and has no gradient.
+    activation: as in `matmul`; for "swiglu" and "geglu", b is (E, K, 2 N): N gate columns and, behind them, N up columns.
+    scale_a, scale_b: a and b may be float8_e4m3fn with f32 scales of blocks, scale_a (T, K / 128) or (E, R, K / 128) and scale_b (E, K /
+        128, N / 128), rounded up, as `quantize_fp8` makes them.  The result is bf16, and has no gradient.
 
-    Raises LaunchTypeError and LaunchValueError for types and shapes that do not fit.  offs and counts themselves are checked on the
-    simulator alone: a GPU goes where they say.
+    Raises LaunchTypeError and LaunchValueError for types and shapes that do not fit.  The numbers in offs and counts are checked on the
+    simulator only; a GPU reads and writes where they say.
 
     Example:
         tokens, experts = torch.randn(30, 64).bfloat16(), torch.randn(4, 64, 48).bfloat16()
@@ -75,7 +74,7 @@ def grouped_matmul(
 
 @functools.cache
 def differentiable(kernel, masked: bool, activation: str | None, on_gpu: bool):
-    """The kernel of JAX's arrays with its gradients of A (T, K) and B (E, K, N), or (E, K, 2, N)."""
+    """The kernel for JAX's arrays, with its gradients of A (T, K) and B (E, K, N), or (E, K, 2, N)."""
 
     def backward(a, b, ends, g):
         import jax.numpy as jnp
@@ -103,7 +102,7 @@ def differentiable(kernel, masked: bool, activation: str | None, on_gpu: bool):
 
 
 def parted(a, g, ends, on_gpu: bool):
-    """The products a[rows of e]^T g[rows of e] of JAX's a (T, K) and g (T, N)."""
+    """The products a[rows of group e]^T g[rows of group e], for JAX's arrays a (T, K) and g (T, N)."""
     shape = ends.shape[0], a.shape[1], g.shape[1]
     if 0 in (*shape, a.shape[0]):
         import jax.numpy as jnp

@@ -1,5 +1,5 @@
-"""Matrix products: `matmul`.  What kernel makes one is chosen in _matmul_choice.py; the kernels are in _matmul_hopper.py (wgmma),
-_matmul_stream.py (few rows) and _matmul_mma.py (mma.sync)."""
+"""`matmul`: matrix products.  _matmul_choice.py chooses the kernel.  The kernels are in _matmul_hopper.py (wgmma), _matmul_stream.py (wgmma,
+few rows), _matmul_blackwell.py and _matmul_scaled.py (tcgen05), _matmul_mma.py (mma.sync)."""
 
 import sys
 from typing import Any
@@ -19,19 +19,21 @@ def matmul(
     a: Any = None, b: Any = None, *, out: Any = None, bias: Any = None, activation: str | None = None, residual: Any = None,
     scale_a: Any = None, scale_b: Any = None, **named: Unpack[Operands],
 ) -> Any:  # fmt: skip
-    """activation(scale_a scale_b (a @ b) + bias) + residual, as torch.matmul; f32 accumulation.
+    """activation(scale_a scale_b (a @ b) + bias) + residual, where a @ b is torch.matmul; sums are f32, those of int8 s32.
 
-    a (..., M, K), b (..., K, N): both bf16, f16, f32 (multiplied as tf32), float8_e4m3fn or int8; leading dimensions broadcast.
-    Each may be transposed: `matmul(x, w.mT)` copies nothing.  The result is of their type, of fp8 bf16, of int8 int32; `out` may
-    be f32.  bias (N,), residual (..., M, N): f32, f16 or bf16.  activation: None, "relu", "gelu" (with erf), "silu";
-    or, of b (..., K, 2 N) whose first N columns are gates and whose last N are ups, "swiglu": silu(gate) * up, or "geglu": the result
-    is (..., M, N), and bias is (2 N,).
-    scale_a, scale_b: f32, what was divided by: of one element each, of M and N elements, or of blocks of matrices: (M, K / 128) and
-    (K / 128, N / 128), rounded up.
-    a (K,) is one row, b (K,) one column, and the result has no such dimension; without out, residual, scales, b (K,) without bias.
-    out: any strides; memory of its own, or that of all of residual.
-    On Blackwell also mxfp8 and nvfp4: scales of e8m0 for 32 of K of e4m3, and of e4m3 for 16 of K of e2m1, two to a byte.
-    The same inputs give the same bits.
+    a (..., M, K), b (..., K, N): both bf16, f16, f32 (multiplied as tf32), float8_e4m3fn or int8.  Leading dimensions broadcast.
+        Each may be transposed: `matmul(x, w.mT)` copies nothing.  a (K,) is one row and b (K,) one column, which the result then lacks;
+        vectors go without out, residual and scales, and b (K,) without bias.
+    out: memory of its own, with any strides, or all of residual.  Without it the result has the operands' type, but bf16 for fp8 and
+        int32 for int8; `out` may be f32.
+    bias (N,), residual (..., M, N): f32, f16 or bf16.
+    activation: None, "relu", "gelu" (by erf) or "silu".  Or "swiglu", silu(gate) * up, or "geglu", where b (..., K, 2 N) has N gate columns
+        and, behind them, N up columns: the result is (..., M, N), bias (2 N,).
+    scale_a, scale_b: f32, multiplied with what a and b hold: one element each; M and N elements; or, for matrices, one for each block,
+        (M, K / 128) and (K / 128, N / 128), rounded up.  On Blackwell also those of mxfp8 (e4m3, scales of e8m0 for each 32 of K) and of
+        nvfp4 (e2m1, two to a byte, scales of e4m3 for each 16 of K).
+
+    The same inputs give the same bits.  Differentiable without scales, in bf16, f16 and f32.
 
     Raises LaunchTypeError and LaunchValueError for types and shapes that do not fit.
 
@@ -48,7 +50,7 @@ def matmul(
 
 
 class Matmul(_core.Choice):
-    """In C++ for tensors that look like earlier ones, else by the tensors' framework."""
+    """Called in C++ for tensors that look like those of an earlier call, otherwise by `_choose`, which asks the tensors' framework."""
 
     def _choose(self, given, out=None, *, activation, target):
         a = given[0]
@@ -63,7 +65,7 @@ class Matmul(_core.Choice):
 
 
 def of_vectors(given, out, activation):
-    """Vectors are a row of a or a column of b, as in torch.matmul; the result has no such dimension."""
+    """`matmul` where a, b or both are vectors: a row, a column, as in torch.matmul.  The result lacks that dimension."""
     (a, b, bias, *more), row, column = given, len(given[0].shape) == 1, len(given[1].shape) == 1
     if out is not None or any([each is not None for each in more]):
         raise LaunchValueError(
@@ -79,7 +81,7 @@ def of_vectors(given, out, activation):
 
 
 def refuse(given, out):
-    """LaunchTypeError for what is no array, or none of the kind of the first."""
+    """Raises LaunchTypeError if an argument is no array, or an array of another framework than the first."""
     check_arrays("matmul", ARGUMENTS, given, out, 0, 2)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(given[0], torch.Tensor):
@@ -90,7 +92,7 @@ def refuse(given, out):
 
 _core.show_call(Matmul, Matmul._choose)  # to torch.compile
 CHOICE = Matmul()
-FACES: dict = {}  # type of `a`: what multiplies such
+FACES: dict = {}  # by the type of `a`, the function that takes arrays of its framework
 
 
 def face_of(a):

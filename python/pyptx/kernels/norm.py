@@ -3,11 +3,11 @@
 rms_norm: y = h w with h = x r and r = 1 / sqrt(mean(x x) + eps).  For the gradient g of y:
 dx = r (g w - h mean(g w h)),  dw = sum over rows of g h.
 
-layer_norm: y = h w + b with h = (x - mean) r and r = 1 / sqrt(mean((x - mean)^2) + eps).  All sums are taken at once, of
-c = x - k, where k is the median of three elements: rows far from zero keep their digits, and one outlier does no harm.
+layer_norm: y = h w + b with h = (x - mean) r and r = 1 / sqrt(mean((x - mean)^2) + eps).  One pass takes the sums of c and c c, where
+c = x - k and k is the median of three elements of the row: rows far from zero keep their digits, and one outlier does no harm.
 dx = r (g w - mean(g w) - h mean(g w h)),  dw = sum of g h,  db = sum of g.
 
-The sums over rows: each of some hundred CTAs adds up the rows that it meets, and `column_sums` adds those up.
+dw and db are sums over rows: each CTA adds up the rows that it meets, and `column_sums` adds up the sums of the CTAs.
 """
 
 import functools
@@ -33,12 +33,12 @@ EPSILON = 2.0**-23  # of f32
 
 
 def of_one(n: int) -> float:
-    """1 / n, also of rows that have no element, whose kernels write nothing."""
+    """1 / n; 1 for rows without elements, whose kernels write nothing."""
     return 1 / max(n, 1)
 
 
 def looping_kernels(make, split, *types, **more):
-    """The kernel that loops over rows, and the way in which it shares each; the same for GPUs with clusters."""
+    """((kernel, split) for GPUs without clusters, (kernel, split) for those with): kernels that loop over rows, and how threads share one."""
     return tuple(
         (make(share, *types), share)
         for share in (functools.partial(of, **split.keywords, **more) for of in (Split.looping, Split.wide_looping))
@@ -61,18 +61,18 @@ def squares_and_dot(row: Row, x, gw) -> Totals:
 
 
 def shifted(row: Row, X, x):
-    """c"""
+    """c, as the text above calls it: x less the median of three elements."""
     return row.map_with(sub, x, row.median(X))
 
 
 def moments(row: Row, x, *gw, X) -> Totals:
-    """What `centred` needs."""
+    """The sums of c and c c and, if gw = g w is given, those of gw and gw c: what `centred` needs."""
     c = shifted(row, X, x)
     return Totals(row, c, (c, c), *gw, *((each, c) for each in gw))
 
 
 def centred(row: Row, c, eps: float, sums):
-    """h and r, of the sums of c and c c; also the sums of gw and of gw h, of those of gw and gw c."""
+    """(h, r) from the sums of c and c c; if there are also the sums of gw and gw c, (h, r, the sum of gw, the sum of gw h)."""
     n = row.split.n
     total, squares, *rest = sums
     mean = mul(total, of_one(n))
@@ -86,7 +86,7 @@ def centred(row: Row, c, eps: float, sums):
 
 
 def widened(tensors) -> tuple:
-    """With x in f32."""
+    """The tensors with x in f32."""
     return (tensors[0].float(), *tensors[1:])
 
 
@@ -182,8 +182,8 @@ def rms_norm(
 ) -> Any:  # fmt: skip
     """x / sqrt(mean(x x) + eps) * weight over the last dimensions, as torch.nn.functional.rms_norm.
 
-    x: f32, f16 or bf16, of any leading dimensions; weight: of `normalized_shape`, of one of these types.  rms_norm(x, w) is
-    rms_norm(x, w.shape, w); without both, the last dimension is normalized.  eps=None: 2^-23, as torch has it.  Computed in f32,
+    x: f32, f16 or bf16, with any leading dimensions.  weight: one of these types, with the shape `normalized_shape`.  rms_norm(x, w) is
+    rms_norm(x, w.shape, w); without both, the last dimension is normalized.  eps=None means 2^-23 for all types.  Computed in f32,
     rounded once.  Differentiable.
 
     Raises LaunchTypeError for other types and what is no array, LaunchValueError for shapes that do not fit.
@@ -199,7 +199,7 @@ def rms_norm(
         normalized_shape is None
         or (not isinstance(normalized_shape, int) and getattr(normalized_shape, "ndim", 0) == 1)
     ):
-        return RMS_NORM((x, normalized_shape), out, eps=eps)  # the weight: what most calls say
+        return RMS_NORM((x, normalized_shape), out, eps=eps)  # rms_norm(x, weight), as most calls have it
     shape, weight = shape_and_vectors("rms_norm", normalized_shape, weight)
     if shape is None:
         return RMS_NORM((x, weight), out, eps=eps)
@@ -207,7 +207,8 @@ def rms_norm(
 
 
 def shape_and_vectors(name: str, shape, weight, *bias) -> tuple:
-    """(normalized_shape, or None if it is the last dimension alone, weight, bias), where the vectors may have come instead of it."""
+    """(normalized_shape, weight, bias) of a call, in which weight and bias may stand where normalized_shape belongs.  The shape is None if
+    only the last dimension is normalized."""
     if not (shape is None or is_sizes(shape)):  # weight
         if weight is not None and (not bias or bias[0] is not None):
             raise LaunchTypeError(f"{name}: {name}(x, weight, ...) or {name}(x, normalized_shape, weight, ..., eps)")
@@ -224,7 +225,7 @@ def is_sizes(shape) -> bool:
 
 
 def over_trailing(function: RowFunction, x, shape, vectors, out, eps):
-    """The function of rows that are several dimensions."""
+    """Calls a function over rows where a row is several dimensions of x."""
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (int(shape),)
     whole = tuple(getattr(x, "shape", ()))
     if not shape or whole[len(whole) - len(shape) :] != shape:
@@ -249,7 +250,7 @@ def over_trailing(function: RowFunction, x, shape, vectors, out, eps):
     return out
 
 
-# RMSNorm of a sum, as in a residual stream.
+# RMSNorm of x + residual.
 
 
 def make_add_rms_norm(split, x_type, residual_type, w_type):
@@ -283,7 +284,7 @@ def make_add_rms_norm(split, x_type, residual_type, w_type):
 
 
 def add_rms_norm_backward_kernel(split, x_type, residual_type, w_type):
-    """The gradients of x and of the residual are one, in the type of each."""
+    """x and the residual have the same gradient, which is stored in the type of each."""
     matrices = (matrix(x_type), matrix(residual_type))
 
     @row_kernel((*matrices, columns(w_type), *matrices), (*matrices, SUMS), split, over_rows=True)
@@ -314,9 +315,9 @@ ADD_RMS_NORM = RowFunction("add_rms_norm", 2, make_add_rms_norm, needed=3, names
 
 
 def add_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, **named: Unpack[Nothing]) -> Any:
-    """(rms_norm(s, weight), s) of s = x + residual, rounded to the residual's type: one pass over memory instead of two.
+    """(rms_norm(s, weight), s), where s = x + residual, rounded to the residual's type: one pass over memory instead of two.
 
-    x, residual: f32, f16 or bf16, (..., N), of one shape; weight: (N,), of one of these types.  Differentiable.
+    x, residual: f32, f16 or bf16, both (..., N).  weight: (N,), one of these types.  Differentiable.
 
     Raises LaunchTypeError for other types and what is no array, LaunchValueError for shapes that do not fit.
 
@@ -452,7 +453,7 @@ def layer_norm(
 ) -> Any:  # fmt: skip
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last dimensions, as torch.nn.functional.layer_norm.
 
-    x: f32, f16 or bf16, of any leading dimensions; weight and bias: of `normalized_shape`, of one of these types; both, one or none.
+    x: f32, f16 or bf16, with any leading dimensions.  weight, bias: one of these types, with the shape `normalized_shape`; each may be None.
     layer_norm(x, w, b) is layer_norm(x, w.shape, w, b).  Computed in f32, rounded once.  Differentiable.
 
     Raises LaunchTypeError for other types and what is no array, LaunchValueError for shapes that do not fit.
@@ -467,7 +468,9 @@ def layer_norm(
         (normalized_shape is None and weight is None)
         or (not isinstance(normalized_shape, int) and getattr(normalized_shape, "ndim", 0) == 1)
     ):
-        return LAYER_NORM((x, normalized_shape, weight), out, eps=eps)  # weight and bias: what most calls say
+        return LAYER_NORM(
+            (x, normalized_shape, weight), out, eps=eps
+        )  # layer_norm(x, weight, bias), as most calls have it
     shape, weight, bias = shape_and_vectors("layer_norm", normalized_shape, weight, bias)
     if weight is None and bias is not None:
         weight = bias**0  # ones

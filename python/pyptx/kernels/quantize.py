@@ -1,7 +1,7 @@
-"""Numbers as e4m3, 8 bits, and the scales that make them large enough: x is about q s.
+"""Numbers as e4m3, 8 bits each, with scales that keep them in its range: x is about q s.
 
-s = max |x| / 448 over a row, over 128 columns of a row, or over 128 x 128 elements; q = x / s, at most 448, the largest of e4m3.
-max |x| is taken as 1e-12 at least, so that zeros stay zeros; NaN and infinity make all that shares their scale NaN.
+s = max |x| / 448 over a row, over 128 columns of a row, or over 128 x 128 elements; q = x / s.  448 is the largest number of e4m3.
+max |x| counts as 1e-12 at least, so that zeros stay zeros.  NaN and infinity make NaN of all elements that share their scale.
 """
 
 from typing import Any
@@ -44,7 +44,7 @@ def larger(into, value, **guard):
 
 
 def inverse_scale(largest):
-    """1 / s for the largest magnitude, which may be NaN, and becomes SMALLEST at least."""
+    """1 / s for the largest magnitude, which may be NaN.  The register `largest` is raised to SMALLEST, if it is less."""
     larger(largest, SMALLEST)
     return apply(ptx.inst.div.rn.f32, LARGEST, largest)
 
@@ -67,9 +67,8 @@ def make_by_row(split, dtype):
 
 
 class Lanes:
-    """How a warp takes 128 columns: `across` rows of them, or pieces of a row, side by side, each by `lanes` lanes.
-
-    A lane has `each` vectors of `vector` elements, `lanes` vectors apart.
+    """How the lanes of a warp share blocks of 128 columns: `lanes` lanes take one block, so the warp takes `across` blocks together, which lie
+    side by side in a row, or in different rows.  A lane has `each` vectors of `vector` elements, `lanes` vectors apart.
     """
 
     def __init__(self, n: int, dtype):
@@ -80,13 +79,13 @@ class Lanes:
         self.each = BLOCK // (self.lanes * self.vector)
 
     def place(self):
-        """(warp, which `across` of the warp, column within the 128) of the thread."""
+        """(the warp, which of its `across` blocks, the column within the block) of the thread."""
         thread = reg.from_(ptx.special.tid.x(), u32)
         lane = thread & 31
         return thread >> 5, lane >> (self.lanes.bit_length() - 1), (lane & (self.lanes - 1)) * self.vector
 
     def vectors(self, row, column, rows):
-        """(offset in elements, whether it is there) of each of the lane's vectors."""
+        """Yields (offset in elements, predicate that it exists) for each of the lane's vectors."""
         offset = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, column)
         ptx.inst.mad.wide.u32(offset, row, self.n, offset)
         inside = row < rows
@@ -109,7 +108,7 @@ class Lanes:
 
 
 def largest_of(values, lanes: int):
-    """The largest magnitude that so many lanes side by side have, in each of them."""
+    """The largest magnitude of the values of `lanes` neighbouring lanes, in each of them."""
     mine = tree([magnitude(value) for some in values for value in some], ptx.inst.max.NaN.f32)
     for distance in (16, 8, 4, 2, 1):
         if distance < lanes:
@@ -120,7 +119,8 @@ def largest_of(values, lanes: int):
 
 
 def block_kernel(split, dtype, scales: Tile, **launch):
-    """The decorator of a kernel of a matrix, which also makes scales; on a GPU with clusters it begins while the one before ends."""
+    """The decorator of a kernel from a matrix to a matrix of e4m3 and scales.  On GPUs since Hopper it may begin while the kernel before it
+    ends."""
     raw, wide = [("u32", "M"), ("u32", "B")], split.func == Split.wide
     outputs, arch = (matrix(e4m3), scales), "sm_90" if wide else "sm_89"
     return kernel(
@@ -135,7 +135,7 @@ def begin(split):
 
 
 def make_by_blocks_of_rows(split, dtype):
-    """A warp takes UNROLL rows of the same columns; their loads are in flight at once.  CTAs side by side take columns side by side."""
+    """A warp takes the same columns of UNROLL rows, whose loads are in flight together.  Neighbouring CTAs take neighbouring columns."""
 
     def beside(N) -> int:
         return -(-N // (BLOCK * WARPS * Lanes(N, dtype).across)) or 1
@@ -168,7 +168,7 @@ def make_by_blocks_of_rows(split, dtype):
 
 
 def make_by_squares(split, dtype):
-    """A CTA takes 128 x 128 elements and keeps them in registers until it knows the largest."""
+    """A CTA takes 128 x 128 elements and keeps them in registers until it knows the largest magnitude."""
     warps = 8
 
     @block_kernel(split, dtype, Tile("P", "B", f32), grid=lambda P, B: (P * B, 1, 1), block=(32 * warps, 1, 1))
@@ -201,7 +201,7 @@ def make_by_squares(split, dtype):
 
 
 class BlockFunction(RowFunction):
-    """Its scales have a shape of their own."""
+    """A function over rows whose second result, the scales, has its own number of columns."""
 
     def _shaped(self, result, shape):
         values, scales = result
@@ -218,12 +218,14 @@ def blocks_in(size: int) -> int:
 
 
 def quantize_fp8(x: Any, *, block: int | tuple[int, int] | None = None, **named: Unpack[Nothing]) -> tuple[Any, Any]:
-    """(q, s): x as float8_e4m3fn and the f32 scales that give it back, x is about q s; as `matmul` takes both.
+    """(q, s): x as float8_e4m3fn, and the f32 scales with which x is about q s.  `matmul` takes both.
 
-    x: f32, f16 or bf16, (..., N).  block: None, a scale for each row, s (..., 1); 128, one for 128 columns of a row, s (..., N / 128),
-    rounded up; (128, 128), one for so many rows and columns of a matrix, s (M / 128, N / 128), rounded up.
-    s = max |x| / 448 of what shares it, at least 1e-12 / 448; q = x (448 / max |x|), rounded to nearest, ties to even.
-    No derivative.
+    x: f32, f16 or bf16, (..., N).
+    block: which elements share a scale.  None: those of a row, s (..., 1).  128: 128 columns of a row, s (..., N / 128), rounded up.
+        (128, 128): so many rows and columns of a matrix, s (M / 128, N / 128), both rounded up.
+
+    s = max |x| / 448 over these elements, at least 1e-12 / 448; q = x (448 / max |x|), rounded to nearest, ties to even.  It has no
+    derivative.
 
     Raises LaunchTypeError for other types, LaunchValueError for other blocks.
 

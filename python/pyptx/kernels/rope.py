@@ -1,8 +1,7 @@
-"""Rotary position embedding: pairs of elements of a head turn by the angle of their position.
+"""Rotary position embedding: pairs of elements of a head are rotated by the angle of their position.
 
-y_a = a cos - b sin, y_b = b cos + a sin, where a and b are elements i and i + R / 2 of the first R elements of a head, or 2 i and
-2 i + 1 where they are interleaved; what is behind R is copied.  The gradient turns back: the same kernel with -sin.
-Su et al., RoFormer, arXiv 2104.09864.
+y_a = a cos - b sin, y_b = b cos + a sin, where a and b are the elements i and i + R / 2 of a head or, if interleaved, 2 i and 2 i + 1.
+Elements from R on are copied.  The gradient is rotated back, by the same kernel with -sin.  Su et al., RoFormer, arXiv 2104.09864.
 """
 
 import math
@@ -23,15 +22,18 @@ LONGEST = 1024  # elements of a head
 
 
 class Share:
-    """How a CTA takes heads of `n` elements, of which 2 `half` turn: a pair of vectors a thread, `rows` heads side by side."""
+    """How the threads of a CTA share heads of `n` elements, of which 2 `half` are rotated: a thread has a pair of vectors, and the CTA has
+    `rows` heads side by side."""
 
     def __init__(self, n: int, half: int, bits: int, interleaved: bool):
         self.vector = math.gcd(128 // bits, half, n)
-        self.turning = half // self.vector  # threads of a row that turn a pair; the others copy two vectors
+        self.turning = (
+            half // self.vector
+        )  # threads of a row that rotate a pair of vectors; the others copy two vectors
         self.still = (n - 2 * half) // self.vector
         self.threads = self.turning + (self.still + 1) // 2
         self.rows = max(1, THREADS // self.threads)
-        # Elements from the first vector of a pair to that of the next one, and to the pair's second vector.
+        # Distances in elements: from the first vector of a pair to that of the next pair, and to its own second vector.
         self.pitch, self.apart = (2 * self.vector, self.vector) if interleaved else (self.vector, half)
 
     def place(self):
@@ -45,7 +47,7 @@ class Share:
 
 
 class Vectors:
-    """Vectors of the rows of a matrix."""
+    """Loads and stores vectors of the rows of a matrix."""
 
     def __init__(self, tensor, vector: int):
         (self.base,) = ptx.global_ptrs(tensor)
@@ -73,18 +75,19 @@ class Vectors:
 
 
 def turned(pairs, cos, sin):
-    """Each (a, b), turned."""
+    """Yields each pair (a, b) rotated."""
     for (a, b), c, s in zip(pairs, cos, sin, strict=True):
         yield fma(a, c, neg(mul(b, s))), fma(b, c, mul(a, s))
 
 
 def split_pairs(first: list, second: list, interleaved: bool):
+    """The pairs (a, b) in two vectors of a head."""
     both = first + second
     return list(zip(both[::2], both[1::2], strict=True) if interleaved else zip(first, second, strict=True))
 
 
 def joined(pairs, interleaved: bool):
-    """The two vectors that `split_pairs` took apart."""
+    """The two vectors with these pairs: undoes `split_pairs`."""
     if not interleaved:
         return [list(some) for some in zip(*pairs, strict=True)]
     both = [value for pair in pairs for value in pair]
@@ -92,7 +95,7 @@ def joined(pairs, interleaved: bool):
 
 
 def turn(share: Share, x: Vectors, y: Vectors, tables, thread, rows, interleaved: bool, backward: bool):
-    """`rows`: (row, whether it is there, line of the tables, whether that is) of each."""
+    """Writes the rotation of a thread's vectors.  `rows`: (row, predicate that it exists, line of the tables, predicate that it exists)."""
     loaded = []
     for row, there, line, known in rows:
         at = x.address(row, thread * share.pitch)
@@ -109,7 +112,7 @@ def turn(share: Share, x: Vectors, y: Vectors, tables, thread, rows, interleaved
 
 
 def copy(share: Share, x: Vectors, y: Vectors, thread, rows):
-    """Two vectors of what does not turn, the second where there is one."""
+    """Copies up to two vectors of the elements that are not rotated."""
     item = (thread - share.turning) * 2
     column = (item + 2 * share.turning) * share.vector
     for row, there, *_ in rows:
@@ -120,13 +123,13 @@ def copy(share: Share, x: Vectors, y: Vectors, thread, rows):
 
 
 def line_of(row, there, positions, inner: int):
-    """The line of the tables for a row, what its position says or its place among S, and whether it is to be read: a position
-    outside the tables makes NaN."""
+    """(the line of the tables for a row, the predicate that it is to be read).  The line is the row's position or, without `positions`, its
+    place among S.  A position outside the tables is not read, and its results are NaN."""
     place = quotient(row, inner) if inner > 1 else row
     place = apply_to(reg.scalar(u32), ptx.inst.rem.u32, place, ptx.param(u32, "S"))
     if positions is None:
         return place, there
-    batch = quotient(row, ptx.param(u32, "ROWS"))  # of the positions: one line of them for so many rows
+    batch = quotient(row, ptx.param(u32, "ROWS"))  # so many rows share one line of positions
     at = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, batch, ptx.param(u32, "S"), place)
     (base,) = ptx.global_ptrs(positions)
     base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, at, positions.dtype.bits // 8, base)
@@ -198,7 +201,7 @@ def make_rope(_, x_type, *types):
 
 
 class RopeFunction(RowFunction):
-    """Its vectors are tables, and positions that lie one behind the other."""
+    """A function over rows whose other tensors are tables, and positions."""
 
     def _flat(self, position: int, tensor, shape, columns: int):
         if position == 0:
@@ -218,14 +221,16 @@ def rope(
     x: Any, cos: Any, sin: Any, *, positions: Any = None, interleaved: bool = False, seq_dim: int = -2, out: Any = None,
     **named: Unpack[Nothing],
 ) -> Any:  # fmt: skip
-    """Rotary position embedding of x, whose last dimension is a head of D elements, of which the first R turn.
+    """Rotary position embedding of x, whose last dimension is a head of D elements, of which the first R are rotated.
 
-    x: (..., S, D), or with seq_dim=-3 (..., S, H, D); f32, f16 or bf16, computed in f32 and rounded once.  cos, sin: (L, R / 2), with
-    L >= S; of these types, too.  positions: the line of cos and sin for each place, int32 or int64, (S,), (1, S) or (B, S) with B = x.shape[0];
-    place i has line i where there are none, and one outside the L lines makes NaN.  interleaved: pairs are elements 2 i and 2 i + 1 (GPT-J), not i and
-    i + R / 2 (GPT-NeoX, Llama).  Differentiable by x.
+    x: (..., S, D), or (..., S, H, D) with seq_dim=-3; f32, f16 or bf16.  Computed in f32, rounded once.
+    cos, sin: (L, R / 2) with L >= S; one of these types.
+    positions: int32 or int64, (S,), (1, S) or (B, S) with B = x.shape[0]: the line of cos and sin for each place of the sequence.  Without
+        them, place i has line i.  A position outside the L lines gives NaN.
+    interleaved: pairs are the elements 2 i and 2 i + 1, as in GPT-J; otherwise i and i + R / 2, as in GPT-NeoX and Llama.
 
-    Raises LaunchValueError for shapes that do not fit, LaunchTypeError for other types and where cos or sin want a gradient.
+    Differentiable by x.  Raises LaunchValueError for shapes that do not fit, LaunchTypeError for other types, and if cos or sin require a
+    gradient.
 
     Example:
         S, D = 6, 64
@@ -243,13 +248,13 @@ def rope(
         raise LaunchTypeError("rope: cos and sin get no gradient; pass .detach()")
     if positions is None:
         return ROPE((x, cos, sin, None), out, interleaved=interleaved, inner=inner, S=places)
-    each = len(positions.shape) == 2 and positions.shape[0] > 1  # sequence of the batch has positions of its own
+    each = len(positions.shape) == 2 and positions.shape[0] > 1  # each sequence of the batch has positions of its own
     rows = math.prod(x.shape[:-1]) // (x.shape[0] if each else 1)
     return ROPE_AT((x, cos, sin, positions), out, interleaved=interleaved, inner=inner, S=places, ROWS=rows)
 
 
 def places_of(x, cos, sin, positions, seq_dim: int) -> tuple:
-    """(S, rows of x for each place), of shapes that fit."""
+    """(S, rows of x for each place of the sequence).  Raises LaunchValueError for shapes that do not fit."""
     shape = tuple(x.shape)
     if seq_dim not in (-2, -3) or len(shape) < -seq_dim:
         raise LaunchValueError(

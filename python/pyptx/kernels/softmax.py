@@ -1,4 +1,4 @@
-"""Softmax and its logarithm over rows, and their backward, which makes the forward's values again.
+"""Softmax and its logarithm over rows, and their backward, which computes the forward's values again.
 
 softmax: y = exp(x - max) / sum(exp(x - max)); a row whose largest element is infinite becomes NaN, as in torch.
 log_softmax: y = x - max - log(sum(exp(x - max))).  For the gradient g of y: dx = y (g - sum(g y)), and g - exp(y) sum(g).
@@ -94,9 +94,10 @@ SOFTMAX, LOG_SOFTMAX = by_result("softmax", make_softmax), by_result("log_softma
 def softmax(x: Any = None, dim: int = -1, *, dtype: Any = None, out: Any = None, **named: Unpack[Input]) -> Any:
     """exp(x) / sum(exp(x)) over a dimension, as torch.softmax; f32, f16 or bf16, computed in f32.
 
-    dim: any.  Packed memory is read as it lies; else rows that do not lie in the last dimension are copied first, and the result is a view of
-    rows.
-    dtype: of the result, as if x had been of it: the f32 result of bf16 or f16 is not rounded to x's type.  Differentiable.
+    dim: any dimension.  If it is not the last one, packed memory with enough columns is read as it lies; otherwise x is copied to rows first,
+    and the result is a view of rows.
+    dtype: the type of the result.  As in torch, x is converted to it first, so the f32 result of bf16 or f16 is not rounded to x's type.
+    Differentiable.
 
     Raises LaunchTypeError for other types, LaunchValueError for a dim that x does not have.
 
@@ -111,7 +112,9 @@ def softmax(x: Any = None, dim: int = -1, *, dtype: Any = None, out: Any = None,
 
 
 def log_softmax(x: Any = None, dim: int = -1, *, dtype: Any = None, out: Any = None, **named: Unpack[Input]) -> Any:
-    """The logarithm of `softmax`, as torch.log_softmax: `softmax` says what it takes.
+    """The logarithm of `softmax`, as torch.log_softmax, with the same arguments.
+
+    Raises LaunchTypeError and LaunchValueError as `softmax` does.
 
     Example:
         y = kernels.log_softmax(torch.randn(4, 100), dim=-1)
@@ -126,14 +129,14 @@ def log_softmax(x: Any = None, dim: int = -1, *, dtype: Any = None, out: Any = N
 
 
 def lies_in_columns(x, dim: int) -> bool:
-    """Whether the dimension is not the last one, and packed memory has it so; rows that are packed are taken as rows."""
+    """Whether the kernel over columns takes x: it is packed, and the elements of `dim` do not lie side by side."""
     if spelled(getattr(x, "dtype", None)) not in TYPES or 0 in x.shape or math.prod(x.shape[dim + 1 :]) == 1:
         return False
     return is_packed(x) and (not getattr(x, "is_cuda", False) or fills_gpu(x, dim))
 
 
 def fills_gpu(x, dim: int) -> bool:
-    """Whether there are enough columns: with fewer, it is quicker to copy them to rows."""
+    """Whether there are enough columns for the GPU; with fewer, it is quicker to copy them to rows."""
     behind = math.prod(x.shape[dim + 1 :])
     return math.prod(x.shape[:dim]) * (behind * x.element_size() // (LANES * 16)) >= 128
 
@@ -146,7 +149,7 @@ def is_packed(x) -> bool:
 
 
 class Kept:
-    """Where torch.compile finds kernels again."""
+    """Its attributes are kernels, because torch.compile can find those again."""
 
 
 COLUMNS = Kept()
