@@ -1,7 +1,7 @@
-"""What a call of `attention` may be given: its numbers and tensors checked, and brought into the form that kernels take.
+"""The arguments of `attention`: checks them, and brings them into the form that kernels take.
 
-Contents of cu_seqlens, lengths and block_table are checked where the CPU has them, for the simulator; on a GPU that would wait
-for it.
+The numbers in cu_seqlens, lengths and block_table are checked if they are in the CPU's memory, for the simulator.  The host does not wait
+for those of a GPU.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LARGEST = 3e38  # a scalar of f32
 
 @dataclasses.dataclass(frozen=True)
 class Masks:
-    """What of a call says which keys count, and how much."""
+    """The arguments of a call that say which keys count, and how much."""
 
     causal: bool
     window: int | tuple | None
@@ -60,7 +60,7 @@ class Masks:
             )
 
     def _has_a_window(self) -> bool:
-        """Or none, as it should be."""
+        """Whether the window is None or a legal one."""
         if isinstance(self.window, tuple):
             return len(self.window) == 2 and all(
                 [each is None or (is_integer(each) and each >= -1) for each in self.window]
@@ -69,7 +69,7 @@ class Masks:
 
     @property
     def sides(self) -> tuple:
-        """How many keys count before a query's own and behind it; None where all do."""
+        """(keys before a query's own, keys after it) that count; None if all do."""
         if self.window is None:
             before = behind = None
         elif isinstance(self.window, tuple):
@@ -82,12 +82,12 @@ class Masks:
 
     @property
     def flags(self) -> tuple[bool, bool, bool]:
-        """right, left, softcap of a plan."""
+        """(right, left, softcap) of a plan."""
         before, behind = self.sides
         return behind is not None, before is not None, self.softcap is not None
 
     def options(self, width: int, shift) -> dict:
-        """Runtime scalars: query i sees the keys up to i + shift where causal."""
+        """The runtime scalars.  With `causal`, query i sees the keys up to i + shift."""
         options: dict = {"scale": 1 / math.sqrt(width) if self.scale is None else float(self.scale)}
         before, behind = self.sides
         if behind is not None:
@@ -128,7 +128,7 @@ def is_integer(value) -> bool:
 
 
 def by_autocast(*tensors):
-    """What torch.autocast makes of them where one is f32, which has no kernels."""
+    """The tensors in the type of torch.autocast, if one of them is f32, for which there are no kernels."""
     if not any(str(getattr(each, "dtype", None)) == "torch.float32" for each in tensors):
         return tensors
     made = next((found for found in map(autocast_type, tensors) if found is not None), None)
@@ -141,7 +141,7 @@ def by_autocast(*tensors):
 
 
 def checked_sinks(sinks, heads):
-    """In f32; a conversion passes gradients on."""
+    """The sinks in f32.  Raises for another type or shape.  Gradients pass through the conversion."""
     kind = type_name(described("sinks", sinks))
     if len(sinks.shape) != 1 or sinks.shape[0] != heads:
         raise LaunchValueError(f"attention: sinks has one number a head, ({heads},), not {tuple(sinks.shape)}")
@@ -153,7 +153,7 @@ def checked_sinks(sinks, heads):
 
 
 def begins_of(cu_seqlens, q, k) -> tuple:
-    """Where sequences of queries and of keys begin."""
+    """(where the sequences of queries begin, where those of keys do)."""
     begins = cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, cu_seqlens)
     if len(begins) != 2:
         raise LaunchValueError(f"attention: cu_seqlens is a tensor, or a pair of q's and of k's, not {len(begins)}")
@@ -177,7 +177,7 @@ def check_begins(begins, q, rows: int | None):
 
 
 def check_integers(name: str, tensor, q):
-    """int32, where q is."""
+    """Raises unless the tensor is int32 and on the device of q."""
     if type_name(described(name, tensor)) != "int32":
         raise LaunchTypeError(f"attention: {name} is of int32, not {type_name(tensor)}")
     if hasattr(q, "is_cuda") and hasattr(tensor, "is_cuda") and tensor.device != q.device:
@@ -185,7 +185,7 @@ def check_integers(name: str, tensor, q):
 
 
 def scale_numbers(q, scales, count: int) -> list:
-    """scale_k and scale_v as tensors of one number or `count`; none where both are 1."""
+    """[scale_k, scale_v] as tensors of one number or `count`; [] if neither is given."""
     if all(each is None for each in scales):
         return []
     found = []
@@ -207,7 +207,7 @@ def check_scale(name: str, tensor, size: int, count: int):
 
 
 def ones(like, count: int):
-    """In f32, where `like` is."""
+    """Ones in f32 on the device of `like`."""
     if hasattr(like, "new_empty"):
         import torch
 
@@ -220,7 +220,7 @@ def ones(like, count: int):
 
 
 def scales_of_heads(q, scales, heads: int, shared: int) -> tuple:
-    """(2, H) f32: what scores and results of a head of q are multiplied by; nothing where that is 1."""
+    """(a tensor (2, H) f32,), by which the scores and the results of each head of q are multiplied; () if no scale is given."""
     if all(each is None for each in scales):
         return ()
     if hasattr(q, "new_empty"):
@@ -257,7 +257,7 @@ def strides_of(q, k, v, ragged: bool, paged: bool, step: int) -> dict:
 
 
 def stride_of(tensor) -> list:
-    """In elements; arrays that do not say are packed."""
+    """The strides in elements; arrays that do not tell theirs are packed."""
     if hasattr(tensor, "stride"):
         return list(tensor.stride())
     return [math.prod(tensor.shape[at + 1 :]) for at in range(len(tensor.shape))]
@@ -395,7 +395,7 @@ def check_sixteens(width: int, values: int):
 
 
 def dense(tensor, step: int = 8):
-    """The tensor, or a copy of it, as tensor copies take it: rows side by side, all strides multiples of `step` elements."""
+    """The tensor, or a copy of it that tensor copies take: rows are contiguous, all strides are multiples of `step` elements."""
     strides = getattr(tensor, "stride", None)
     if strides is None:  # not of torch
         flags = getattr(tensor, "flags", None)
@@ -423,8 +423,8 @@ def cast(tensor, name: str):
 
 
 def result_of(run, tensors, options: dict, sums: tuple, lse: bool, out, strided: bool = True):
-    """What the kernel makes, with log-sum-exp, of shape `sums`, where that is wanted.  In `out`, which is filled by a copy where
-    the kernel cannot write it: without `strided` it writes rows behind each other only."""
+    """Runs the kernel and returns its result; (result, log-sum-exp, with shape `sums`) if `lse`.  The result is written to `out`, by a copy if
+    the kernel cannot write there: unless `strided`, it writes packed memory only."""
     if out is None:
         result = run(*tensors, **options)
     elif hasattr(out, "storage_offset") and (dense(out) is not out or not (strided or out.is_contiguous())):
@@ -444,7 +444,8 @@ def check_beside_mask(others: dict):
 
 
 def refuse_gradients(*tensors):
-    """Of caches and of e4m3; what asks for them is not known where the compiler traces: then the kernel says it."""
+    """Raises LaunchValueError if a gradient of a cache or of e4m3 is asked for.  Where the compiler traces, that is not known; then the kernel
+    refuses it."""
     asked = not compiling(tensors[0]) and any([getattr(each, "requires_grad", False) for each in tensors])
     if asked and recorded(tensors[0]):
         raise LaunchValueError(
@@ -453,7 +454,7 @@ def refuse_gradients(*tensors):
 
 
 def bias_of(mask, q, k):
-    """The mask as a kernel takes it, added to scores, keys in pairs; and its strides as runtime scalars."""
+    """(the mask as a kernel takes it, its strides as runtime scalars).  A kernel adds the mask to scores, and loads it for pairs of keys."""
     kind, whole = type_name(described("mask", mask)), (*q.shape[:3], k.shape[2])
     if kind not in ("bool", type_name(q)):
         raise LaunchTypeError(
@@ -479,7 +480,7 @@ def bias_of(mask, q, k):
 
 
 def where(mask, q):
-    """0 where True, else -inf, in q's type."""
+    """The bool mask as numbers of q's type: 0 for True, -inf for False."""
     zero, nothing = (filled(q, (1,) * 4, value, type_name(q)) for value in (0.0, -math.inf))
     if hasattr(mask, "new_empty"):
         return zero.where(mask, nothing)
@@ -491,7 +492,7 @@ def where(mask, q):
 
 
 def written(into, columns: int, values):
-    """`into` with the values in its first columns."""
+    """`into`, with the values in its first columns."""
     if hasattr(into, "at") and hasattr(into, "aval"):
         return into.at[..., :columns].set(values)
     into[..., :columns] = values
@@ -499,7 +500,8 @@ def written(into, columns: int, values):
 
 
 def check_out(out, q, k, v):
-    """Tiles are stored while others are still read: the result may take the place of q, row for row, and lie beside the rest."""
+    """Raises LaunchValueError if `out` shares memory with k or v, or with a part of q.  Tiles are stored while others are still read, but a row
+    of the result may take the place of the same row of q."""
     check_apart("attention", out, {"q": q, "k": k, "v": v}, "q")
 
 
@@ -511,12 +513,12 @@ def copied(result, out):
 
 
 def is_nothing(*tensors) -> bool:
-    """Whether one of them has no element."""
+    """Whether one of the tensors has no elements."""
     return any(0 in each.shape for each in tensors if each is not None)
 
 
 def of_nothing(q, k, v, sinks, lse: bool, out):
-    """The result where there are no queries or no keys: zeros, and log-sum-exp of sinks alone; their gradients are 0."""
+    """The result if there are no queries or no keys: zeros, and log-sum-exp of sinks alone.  The gradients of q, k, v are 0."""
     lines, dtype = q.shape[:-1], "bfloat16" if type_name(q) == FP8 else type_name(q)
     result = filled(q, (*lines, v.shape[-1]), 0.0, dtype)
     heads_first = lines if len(lines) == 3 else lines[::-1]
@@ -545,7 +547,7 @@ def filled(like, shape, value: float, name: str):
 
 
 def memory_of_sums(like, shape):
-    """Memory for log-sum-exp, where the caller gives that of the result."""
+    """Memory for log-sum-exp, if the caller gives that of the result."""
     if hasattr(like, "new_empty"):
         import torch
 

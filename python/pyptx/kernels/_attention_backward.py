@@ -30,15 +30,15 @@ GROUPS = 2
 
 @dataclass(frozen=True)
 class Backward:
-    """How the backward kernel for one head size is cut."""
+    """How the backward kernel for one size of heads is cut."""
 
     width: int  # elements of a head: 64 or 128
     rows: int  # queries of a block: 64 or 128
     stages: int = 2
     right: bool = False
     left: bool = False
-    dq: bool = True  # else _attention_dq.py makes it
-    ragged: bool = False  # sequences of different lengths behind each other
+    dq: bool = True  # whether the kernel adds to dq; otherwise _attention_dq.py computes it
+    ragged: bool = False  # sequences of different lengths lie one behind the other
     softcap: bool = False
 
     square = True  # values have as many elements as keys
@@ -49,7 +49,7 @@ class Backward:
 
     @property
     def keys(self) -> int:
-        """Of a CTA."""
+        """Keys of a CTA."""
         return 128
 
     @property
@@ -98,7 +98,7 @@ class Backward:
 
 
 def scalars(plan) -> list:
-    """Runtime scalars of a kernel whose CTAs take keys."""
+    """The runtime scalars of a kernel whose CTAs keep keys."""
     ragged = ("P", "H", "HK", "D", *([] if plan.square else ["E"]))
     sizes = [("u32", name) for name in (ragged if plan.ragged else ("B", "H", "HK", "M", "N"))]
     masks = [("s32", "shift")] * (plan.right or plan.left) + [("s32", "reach")] * plan.left
@@ -107,11 +107,11 @@ def scalars(plan) -> list:
 
 
 def backward_kernel(dtype, plan: Backward):
-    """The kernel: (q, k, v, do, sums) to (dk, dv), with `plan.dq` adding to dq, which is behind the sums.
+    """The kernel from (q, k, v, do, sums) to (dk, dv).  With `plan.dq` it adds to dq, which follows the sums.
 
-    Shapes as in `forward_kernel`, with DV = D; sums (B, H, 2, R) f32, R a multiple of 128 not below M: row 0 is log2(e) lse,
-    infinite where there is no row, and row 1 is delta.  dq (B, H, R, width) f32, in the order of `Warpgroup._add_dq`.  Where `ragged`: shapes as
-    there, sums (H, 2, R), dq (H, R, width), and last (P) begins of queries and of keys.
+    Shapes are as in `forward_kernel`, with DV = D.  sums (B, H, 2, R) f32, where R is a multiple of 128 and at least M: row 0 is log2(e)
+    lse, infinite for rows that do not exist, and row 1 is delta.  dq (B, H, R, width) f32, in the order of `Warpgroup._add_dq`.  If
+    `ragged`, sums are (H, 2, R), dq is (H, R, width), and the last two tensors (P) say where the sequences of queries and of keys begin.
     """
 
     def consume(shared, tile, thread, group, dq, results):
@@ -121,7 +121,7 @@ def backward_kernel(dtype, plan: Backward):
 
 
 def kernel_over_keys(name: str, consume, dtype, plan):
-    """The kernel whose CTAs take keys: one warpgroup fetches, the others `consume(shared, tile, thread, group, dq, results)`."""
+    """A kernel whose CTAs keep keys: one warpgroup fetches, the others run `consume(shared, tile, thread, group, dq, results)`."""
 
     def body(Q, K, V, DO, SUMS, DK, DV, DQ=None, BEGINS=None, KEY_BEGINS=None):
         shared = Shared(plan, dtype)
@@ -180,7 +180,7 @@ class Shared:
         self.base = reg.scalar(u32)
         ptx.inst.mov.u32(self.base, memory.name)
         self.kv_full = smem.mbarrier(1)[0]
-        self.operands_empty = smem.mbarrier(1)[0]  # dS; where there is none, k and v
+        self.operands_empty = smem.mbarrier(1)[0]  # of dS; if that is not in shared memory, of k and v
         self.q_full, self.q_empty, self.do_full, self.do_empty = (smem.mbarrier(plan.stages) for _ in range(4))
 
     def initialise(self, leader):
@@ -202,8 +202,8 @@ def key_tile(plan, begins, key_begins):
 
 
 class KeyTile:
-    """The CTA's keys, the longest tiles first, and the blocks of queries that see them: `first` to `last` of each head that
-    shares the keys; those from `whole_first` to `whole_last` need no mask."""
+    """The CTA's keys, and the blocks of queries that see them, for each head that shares the keys: `first` to `last`, of which those from
+    `whole_first` to `whole_last` need no mask.  The longest tiles come first."""
 
     names = ("B", "H", "HK", "M", "N", "together", "R")
 
@@ -273,7 +273,7 @@ class KeyTile:
 
 
 class RaggedKeyTile(KeyTile):
-    """The CTA's keys of sequences that lie behind each other; a CTA of no tile ends."""
+    """The CTA's keys, where sequences lie one behind the other.  CTAs without keys end."""
 
     def __init__(self, plan, begins, key_begins):
         self.begins, self.key_begins = begins, key_begins
@@ -310,13 +310,13 @@ class RaggedKeyTile(KeyTile):
 
 
 class Results:
-    """Where dk and dv of the CTA's keys go: by tensor copies, or row by row where a box would pass the end of its sequence."""
+    """Stores dk and dv of the CTA's keys: by tensor copies, or row by row if a box would pass the end of its sequence."""
 
     def __init__(self, tile: KeyTile, maps, pointers):
         self.tile, self.maps, self.pointers = tile, maps, pointers
 
     def passes(self, first):
-        """Whether the 64 keys from `first` of the tile on are not all there; None: boxes are cut by the copies."""
+        """A predicate whether some of the 64 keys from `first` on are beyond the end of the sequence; None if copies clip boxes by themselves."""
         return self.tile.key + first + 64 > self.tile.N if self.pointers else None
 
     def store_rows(self, which: int, dtype, accumulators, row, column):
@@ -332,14 +332,14 @@ class Results:
         lines.store(dtype, accumulators, lambda half: tile.key + row + 8 * half, column)
 
     def copy(self, which: int, source, first, halves: int, apart: int):
-        """64 keys from `first` on from shared memory at `source`, 64 columns after the other, `apart` bytes between them."""
+        """Copies the 64 keys from `first` on, from shared memory at `source`, 64 columns at a time, which lie `apart` bytes from each other."""
         for half in range(halves):
             coord = self.tile.key_box(half * WIDE, self.tile.key + first)
             ptx.tensor_copy.store(self.maps[which], coord, ptx.addr(source, half * apart))
 
 
 def fetch(plan: Backward, shared: Shared, tile: KeyTile, maps, sums):
-    """The copies of a CTA, by one thread: k and v; then of each block q with lse, and do with delta."""
+    """Writes the copies of a CTA, which one thread makes: k and v, then for each block q with lse, and do with delta."""
     q_map, k_map, v_map, do_map = maps
     q_ring, do_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages)
     ptx.mbarrier.arrive_expect_tx(shared.kv_full, plan.k_bytes + plan.v_bytes)
@@ -389,11 +389,11 @@ class Warpgroup:
         self.k = descriptor(base + rows, K_MAJOR)
         self.v = descriptor(base + rows + plan.at_v, K_MAJOR)
         self.q, self.do = (descriptor(base + at, K_MAJOR) for at in (plan.at_q, plan.at_do))
-        across = mn_major | plan.rows * 8 << 16  # of q and do: from 64 columns to the next
+        across = mn_major | plan.rows * 8 << 16  # with the offset from 64 columns of q and do to the next 64
         self.q_mn, self.do_mn = (descriptor(base + at, across) for at in (plan.at_q, plan.at_do))
         if not plan.dq:
             return
-        # dq: with 64 queries a warpgroup takes half of the columns, else half of the rows.
+        # dq: if a block has 64 queries, a warpgroup takes half of the columns, otherwise half of the rows.
         by_columns = plan.rows == 64 and plan.width > WIDE
         self.dq_columns = plan.width // 2 if plan.rows == 64 else plan.width
         part = number * (plan.keys * 128)
@@ -418,7 +418,7 @@ class Warpgroup:
         self._store(results, [(0, self.dk, 0), (1, self.dv, plan.at_v)], self.number * 64, plan.keys)
 
     def _wait_for_keys(self):
-        """k and v are there; behind the last key of a sequence lies the next one's, which become zeros."""
+        """Waits for k and v.  Behind the last key of a sequence are those of the next sequence, which become zeros."""
         plan, tile, shared = self.plan, self.tile, self.shared
         ptx.mbarrier.wait(shared.kv_full, 0)
         if not plan.ragged:
@@ -437,7 +437,7 @@ class Warpgroup:
         ptx.bar.sync(EVERYONE, 128 * GROUPS)
 
     def _clear_queries(self, index, q, do):
-        """Zeros behind the last query of a sequence: their P is 0, but 0 times infinity is none.  `q`, `do`: stage and phase."""
+        """Writes zeros behind the last query of a sequence: P is 0 there, but 0 times infinity is NaN.  `q`, `do`: stage and phase."""
         plan, shared, tile = self.plan, self.shared, self.tile
         count = signed(tile.M) - index * plan.rows
         with ptx.if_(count < plan.rows):
@@ -449,7 +449,7 @@ class Warpgroup:
             self._cleared()
 
     def _store(self, results, parts, first, rows: int):
-        """64 keys of dk, dv: `parts` are their number, accumulators, and place in shared memory, of `rows` rows."""
+        """Stores 64 keys of dk and dv.  `parts`: (0 for dk or 1 for dv, accumulators, place in shared memory), where a place has `rows` rows."""
         passes = results.passes(first)
         if passes is None:
             self._copy(results, parts, first, rows)
@@ -563,14 +563,14 @@ class Warpgroup:
     # Between them.
 
     def _columns(self, sums, at: int):
-        """For each group of 8 queries the values of the thread's two, from shared memory."""
+        """Yields (a group of 8 queries, the sums of the thread's two of them), loaded from shared memory."""
         for group in range(self.plan.rows // 8):
             pair = [reg.scalar(f32), reg.scalar(f32)]
             ptx.inst.ld.shared.v2.f32(pair, ptx.addr(sums, at + group * 32))
             yield group, pair
 
     def _probabilities(self, index, masked: bool, sums):
-        """scores become P = exp(scale score - lse), and p is P rounded.  Of capped scores their tanh stays instead."""
+        """Makes P = exp(scale score - lse) of `scores`, and rounds it to `p`.  With a cap, `scores` keep their tanh instead."""
         plan = self.plan
         if plan.softcap:
             cap_scores(self.scores, self.tile)
@@ -587,7 +587,7 @@ class Warpgroup:
                 self._pack(self.p[at // 2 : at // 2 + 1], into)
 
     def _differences(self, sums):
-        """dp becomes P (dP - delta), of capped scores times the derivative of tanh; ds is the same, rounded."""
+        """Makes dS = P (dP - delta) of `dp`, with a cap times the derivative of tanh, and rounds it to `ds`."""
         plan = self.plan
         for group, pair in self._columns(sums, plan.at_sums + plan.rows * 4):
             for i in range(4):
@@ -600,7 +600,7 @@ class Warpgroup:
         self._pack(self.ds, self.dp)
 
     def _times_slope(self, at: int):
-        """P, as it was rounded, times 1 - t t; behind a mask t is infinite, and P is 0."""
+        """P, as it was rounded, times 1 - t t.  For masked scores t is infinite and P is 0, so t is clipped."""
         t = apply(f32, ptx.inst.max.f32, self.scores[at], -1.0)
         slope = apply(f32, ptx.inst.fma.rn.f32, apply(f32, ptx.inst.neg.f32, t), t, 1.0)
         return apply(f32, ptx.inst.mul.rn.f32, widened(self.p[at // 2], self.dtype)[at % 2], slope)
@@ -611,7 +611,7 @@ class Warpgroup:
             convert(each, values[2 * i + 1], values[2 * i])
 
     def _mask(self, index):
-        """Queries that do not see a key get -inf."""
+        """Makes the scores of queries that do not see a key -inf."""
         plan, tile = self.plan, self.tile
         first = index * plan.rows + signed((self.thread & 3) << 1)
         key = signed(tile.key + self.first_key + ((self.thread >> 5) << 4) + ((self.thread & 31) >> 2))
@@ -627,7 +627,7 @@ class Warpgroup:
                     ptx.inst.selp.f32(each, each, -math.inf, sees + tile.reach >= column)
 
     def _stage_ds(self):
-        """dS^T to shared memory, once the products of both warpgroups have read the last: rows are keys, of 64 queries."""
+        """Stores dS^T to shared memory, once the products of both warpgroups have read the one before.  Rows are keys, each of 64 queries."""
         _, phase = self.ds_ring.advance()
         ptx.mbarrier.wait(self.shared.operands_empty, phase ^ 1)
         to = self.shared.base + self.plan.at_ds + self.number * (64 * 128)
@@ -635,8 +635,7 @@ class Warpgroup:
         ptx.fence.proxy_async_shared_cta()
 
     def _add_dq(self, index, dq):
-        """The warpgroup's part of dq is added to that in memory, where each 64 queries and 8 columns are 128 times the four
-        that a thread has."""
+        """Adds the warpgroup's part of dq to memory.  There, a block of 64 queries and 8 columns is 128 times the four values of a thread."""
         plan, tile = self.plan, self.tile
         self._sync_group()
         self._free(self.shared.operands_empty)
@@ -662,7 +661,7 @@ class Warpgroup:
 
 
 def exponent_of_scores(plan, tile):
-    """What scores, or with a cap their tanh, are multiplied by to be exponents of 2."""
+    """The factor that makes exponents of 2 of scores, or, with a cap, of their tanh."""
     return apply(f32, ptx.inst.mul.rn.f32, tile.cap if plan.softcap else tile.scale, LOG2_E)
 
 
@@ -675,7 +674,7 @@ def cap_scores(scores, tile):
 
 
 def slope_of_cap(p, lse, c):
-    """The derivative of tanh, 1 - t t, where p = 2^(c t - lse); where p is 0, any."""
+    """The derivative of tanh, 1 - t t, from p = 2^(c t - lse).  If p is 0, it may be anything."""
     t = apply(f32, ptx.inst.lg2.approx.f32, p)
     ptx.inst.add.f32(t, t, lse)
     ptx.inst.mul.rn.f32(t, t, apply(f32, ptx.inst.rcp.approx.ftz.f32, c))
@@ -685,6 +684,6 @@ def slope_of_cap(p, lse, c):
 
 
 def clamped(block, blocks):
-    """Between 0 and the number of blocks."""
+    """`block` clipped to 0 and the number of blocks."""
     low = apply(s32, ptx.inst.max.s32, block, 0)
     return apply(s32, ptx.inst.min.s32, low, blocks)

@@ -1,7 +1,7 @@
-"""The gradients of attention by mma.sync, for GPUs since sm_80: what _attention_wide.py and _attention_dq.py make on Hopper.
+"""The gradients of attention by mma.sync, for GPUs since sm_80: what _attention_wide.py and _attention_dq.py compute on Hopper.
 
-dk and dv: a CTA keeps 64 keys, 16 a warp, and goes over blocks of queries with S and dP transposed, so that P and dS are operands
-A in registers.  dq: a CTA keeps 64 queries and goes over blocks of keys.  Every element is added up by one warp in one order.
+For dk and dv, a CTA keeps 64 keys, 16 for each warp, and goes over blocks of queries with S and dP transposed, so that P and dS are
+operands A in registers.  For dq, a CTA keeps 64 queries and goes over blocks of keys.  One warp adds up each element, in one order.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ __all__ = ["MmaKeys", "MmaQueries", "mma_dq_kernel", "mma_keys_kernel"]
 
 @dataclass(frozen=True)
 class MmaKeys(Wide):
-    """How the kernel over keys is cut; `results`: which of dk (0) and dv (1) it makes."""
+    """How the kernel over keys is cut.  `results`: which of dk (0) and dv (1) it computes."""
 
     rows: int = 32
     stages: int = 1
@@ -46,7 +46,7 @@ class MmaKeys(Wide):
 
 
 def mma_keys_kernel(dtype, plan: MmaKeys):
-    """The kernel: (q, k, v, do, sums) to dk and dv, or to one of them; shapes as in `wide_kernel`, all contiguous."""
+    """The kernel from (q, k, v, do, sums) to dk and dv, or to one of them.  Shapes are as in `wide_kernel`; all tensors are contiguous."""
     names, widths = ("DK", "DV"), ("D", "E")
 
     def tile(heads, length, width):
@@ -81,7 +81,7 @@ def mma_keys_kernel(dtype, plan: MmaKeys):
 
 
 class KeyWarps(over_keys.Warpgroup):
-    """64 keys, 16 a warp."""
+    """The warps of a CTA with 64 keys, 16 for each."""
 
     _by_columns, _by_rows, _load, _mma = Warps._by_columns, Warps._by_rows, Warps._load, Warps._mma
 
@@ -194,7 +194,7 @@ class MmaQueries(Mma):
 
 
 def mma_dq_kernel(dtype, plan: MmaQueries):
-    """The kernel: (q, k, v, do, sums) to dq; shapes as in `mma_keys_kernel`."""
+    """The kernel from (q, k, v, do, sums) to dq.  Shapes are as in `mma_keys_kernel`."""
 
     def tile(heads, length, width):
         return Tile(*((length, heads) if plan.ragged else ("B", heads, length)), width, dtype, align=16)
@@ -223,7 +223,7 @@ def mma_dq_kernel(dtype, plan: MmaQueries):
 
 
 class QueryWarps(Warps):
-    """64 queries, 16 a warp; `out` is their dq."""
+    """The warps of a CTA with 64 queries, 16 for each; `out` is their dq."""
 
     _probabilities, _differences, _read_sums = (
         QueryWarpgroup._probabilities, QueryWarpgroup._differences, QueryWarpgroup._read_sums,

@@ -1,14 +1,13 @@
-"""The forward of attention on Blackwell (sm_100a, sm_103a), by tcgen05; f16 and bf16, heads of up to 128 elements and 192 with
+"""The forward of attention on Blackwell (sm_100a, sm_103a), by tcgen05, in f16 and bf16, for heads of up to 128 elements, and of 192 with
 values of 128.
 
-A CTA takes 128 queries.  One warp fetches, one thread of another multiplies, and each thread of four more has a row: its
-scores come from tensor memory, and their exponentials, rounded, go where they were, as operand A of p v.  There are two such
-places, so q k^T of the next block runs beside softmax.  The result stays in tensor memory; it is scaled there where a warp has
-met a larger score.
+A CTA takes 128 queries.  One warp fetches, one thread of another multiplies, and each thread of four more has a row: it reads the
+scores from tensor memory and writes their exponentials, rounded, to the same place, as operand A of p v.  There are two such places, so
+q k^T of the next block runs beside softmax.  The result stays in tensor memory; it is scaled there when a warp has met a larger score.
 
-With values of 128 two CTAs are a pair, which has 256 queries: each has half of a block's keys, and of its values half of the
-columns, and the even one multiplies for both.  No hardware of this project has run it: it is assembled, and right and clean on the
-simulator.
+With values of 128, two CTAs are a pair with 256 queries.  Each has half of a block's keys, and half of the columns of its values, and
+the even one multiplies for both.  The kernel has never run on hardware: it is assembled, and its results are right and its reports clean
+on the simulator.
 """
 
 import math
@@ -26,13 +25,15 @@ from pyptx.types import b32, f32, pred, s32, u16, u32, u64
 __all__ = ["Blackwell", "blackwell_attention_kernel"]
 
 ROWS = 128  # lanes of tensor memory
-OF_BOTH = {sem: {"sem": sem, "scope": "cluster"} for sem in ("acquire", "release")}  # CTAs of a pair
-ROLES = 4  # warps that have rows; then come the one that fetches and the one that multiplies
+OF_BOTH = {
+    sem: {"sem": sem, "scope": "cluster"} for sem in ("acquire", "release")
+}  # for barriers of both CTAs of a pair
+ROLES = 4  # the first four warps have rows; then come the one that fetches and the one that multiplies
 
 
 @dataclass(frozen=True)
 class Blackwell(Forward):
-    """How the kernel for one head size is cut."""
+    """How the kernel for one size of heads is cut."""
 
     keys: int = 128
     groups: int = 2  # of 64 rows of a CTA
@@ -51,7 +52,7 @@ class Blackwell(Forward):
 
     @property
     def q_bytes(self) -> int:
-        """In a CTA, as those of a block of k and v."""
+        """Bytes of q in a CTA.  `k_bytes` and `v_bytes` are also those of one CTA."""
         return ROWS * self.width * 2
 
     @property
@@ -129,7 +130,7 @@ class PairTiles(Tiles):
         return tuple(each >> pair for each in super()._turn())
 
     def own_row(self):
-        """The first of the CTA's rows."""
+        """The first row of the CTA."""
         return self.row + self.rank * ROWS
 
     def boxes_of_k(self, index, bytes_: int):
@@ -160,7 +161,7 @@ class Shared:
         self.scores, self.p = smem.mbarrier(2), smem.mbarrier(2)
 
     def initialise(self, thread, warp):
-        """The barriers, and tensor memory, whose address is returned."""
+        """Initialises the barriers and allocates tensor memory, whose address it returns."""
         pair = self.plan.ctas_of_tile
         with ptx.if_(warp == 0):
             ptx.tcgen05.alloc(ptx.addr(self.slot), 512, cta_group=pair)
@@ -179,7 +180,7 @@ class Shared:
         return apply(b32, ptx.inst.ld.shared.b32, ptx.addr(self.slot))
 
     def sync(self):
-        """Of all threads, in a pair those of both."""
+        """Synchronises all threads of the CTA, or of both CTAs of a pair."""
         ptx.tcgen05.fence_before_thread_sync()
         if self.plan.ctas_of_tile > 1:
             ptx.cluster.sync()
@@ -193,7 +194,8 @@ class Shared:
 
 
 def fetch(plan: Blackwell, shared: Shared, tiles: Tiles, maps):
-    """The copies, by one thread: q, then of each block of keys k and v.  The CTA that multiplies hears of those of both."""
+    """Writes the copies, which one thread makes: q, then k and v of each block of keys.  Barriers of the CTA that multiplies count the copies of
+    both."""
     q_map, k_map, v_map = maps
     k_ring, v_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages)
     how = {"cta_group": 2} if plan.ctas_of_tile > 1 else {}
@@ -223,7 +225,7 @@ def fetch(plan: Blackwell, shared: Shared, tiles: Tiles, maps):
 
 
 def multiply(plan: Blackwell, dtype, shared: Shared, tiles: Tiles, memory):
-    """The products, by one thread, in a pair for both: q k^T of a block, then p v of the block before."""
+    """Writes the products, which one thread starts, for both CTAs of a pair: q k^T of a block, then p v of the block before."""
     k_ring, v_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages)
     score_ring, p_ring, done_ring = ptx.pipeline(2), ptx.pipeline(2), ptx.pipeline(1)
     pair = plan.ctas_of_tile
@@ -285,7 +287,7 @@ def multiply(plan: Blackwell, dtype, shared: Shared, tiles: Tiles, memory):
         for index in ptx.range_(tiles.last, tiles.first - 1, -1):
             some = apply(pred, ptx.inst.setp.ne.s32, index, tiles.last)
             with ptx.if_(index > tiles.first):
-                # The scores go where p of the block before was.
+                # The scores take the place of p of the block before.
                 with ptx.if_(some):
                     _, phase = done_ring.advance()
                     ptx.mbarrier.wait(shared.done, phase)
@@ -294,7 +296,7 @@ def multiply(plan: Blackwell, dtype, shared: Shared, tiles: Tiles, memory):
 
 
 class Rows:
-    """The queries of the CTA, one a thread."""
+    """The queries of the CTA, one for each thread."""
 
     def __init__(self, plan: Blackwell, dtype, shared: Shared, tiles: Tiles, memory, thread, warp):
         self.plan, self.dtype, self.shared, self.tiles, self.thread = plan, dtype, shared, tiles, thread
@@ -359,7 +361,7 @@ class Rows:
         ptx.tcgen05.ld(registers, at, shape="32x32b", count=32)
 
     def _scale(self):
-        """What there is of the result, times `factor`."""
+        """Multiplies the result so far by `factor`."""
         for first in range(0, self.plan.values, 32):
             part, at = list(reg.array(f32, 32)), self.memory + (self.plan.at_result + first)
             self._load(part, at)
@@ -408,7 +410,7 @@ class Rows:
                 ptx.inst.selp.f32(each, each, -math.inf, begin <= column)
 
     def _finish(self, o, lse):
-        """The row of the result, and the log of its sum."""
+        """Stores the row of the result, and the logarithm of its sum."""
         plan, tiles, total = self.plan, self.tiles, self.total
         top = apply(f32, ptx.inst.mul.rn.f32, self.largest, self.c)
         weight = None

@@ -1,12 +1,12 @@
 """Attention of queries against a cache of keys, by mma.sync: for GPUs since sm_80, and for caches of e4m3 since sm_89.
 
-What _attention_decode.py makes on Hopper, and what it does not take: pages of any power of two, sequences of queries behind each
-other, caches of e4m3.  A CTA takes 16 rows (the queries of the heads that share a head of the cache) and a stretch of its keys.
-Its warps go over the blocks in turns; each has a ring of blocks that asynchronous copies fill.  Their results are added up in
+It computes what _attention_decode.py computes on Hopper, and what that does not take: pages of any power of two, sequences of queries one
+behind the other, caches of e4m3.  A CTA takes 16 rows (the queries of the heads that share a head of the cache) and a stretch of its keys.
+Its warps take the blocks in turns; each has a ring of blocks, which asynchronous copies fill.  The results of the warps are added up in
 shared memory, those of the stretches by `combine_kernel`.
 
-The sum over a head's elements has no order, so a thread takes 16 bytes of k where a product wants four of each step: q is read in
-the same order.  Of v in e4m3, ldmatrix moves two elements at a time; the products are of even and of odd columns.
+The elements of a head may be summed in any order.  So a thread loads 16 bytes of k at once, where a product takes four of each step, and q
+is read in the same order.  For v in e4m3, ldmatrix moves two elements at a time, and the products are those of even and of odd columns.
 """
 
 import math
@@ -23,7 +23,7 @@ from pyptx.types import b16, b32, e4m3, f16, f32, s32, u8, u32, u64
 __all__ = ["Cache", "cache_kernel"]
 
 ROWS = 16
-MEMORY = 96 * 1024  # of a CTA; what every GPU since sm_80 has
+MEMORY = 96 * 1024  # bytes of shared memory of a CTA, which every GPU since sm_80 has
 STRIDES = ("q_batch", "q_query", "q_head", "k_outer", "k_key", "k_head", "v_outer", "v_key", "v_head")
 
 
@@ -37,7 +37,7 @@ class Cache(Forward):
     turns: bool = False
     size: int = 2  # bytes of an element of k and v
     paged: bool = False
-    counted: bool = False  # sequences have lengths of their own, as those of pages have
+    counted: bool = False  # sequences have lengths of their own, as those in pages always have
     scaled: bool = False  # scores and results are multiplied by numbers
 
     @classmethod
@@ -70,12 +70,17 @@ class Cache(Forward):
 
 
 def cache_kernel(dtype, plan: Cache):
-    """The kernel: (q, k, v, ...) to (parts, sums).
+    """The kernel from (q, k, v, ...) to (parts, sums).
 
-    q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV), or pages (P, page, HK, D): any strides, given in units of 16 bytes.  `scaled`:
-    two f32 tensors of one number or (HK), what scores and results are multiplied by.  `counted`: lengths (B) s32.  `paged`: table (B, T) s32, and `page`,
-    log2 of the keys of a page.  `ragged`: q (M, H, D), begins (P) s32.  parts (S, B, H, M, DV) f32, or (S, M, H, DV), sums alike
-    without the last dimension: logarithms to base 2.  Query i sees the keys up to i + N - M + shift where `right`.
+    q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV), or pages (P, page, HK, D).  Strides are arbitrary; they are scalars, in units of 16
+    bytes.  More tensors follow v, in this order:
+    - `scaled`: two, f32, of one number or (HK), by which scores and results are multiplied.
+    - `counted`: lengths (B) s32.
+    - `paged`: the table (B, T) s32; the scalar `page` is log2 of the keys of a page.
+    - `ragged`: where the sequences of q (M, H, D) begin, (P) s32.
+
+    parts (S, B, H, M, DV) f32, or (S, M, H, DV); sums have the same shape without the last dimension, and are logarithms to base 2.  If
+    `right`, query i sees the keys up to i + N - M + shift.
     """
     kind = e4m3 if plan.size == 1 else dtype
     loose = {"align": 16, "packed": False}
@@ -120,7 +125,7 @@ def cache_kernel(dtype, plan: Cache):
 
 
 class Part(Tiles):
-    """The CTA's rows, of one sequence and one head of the cache, and its blocks of keys, `first` to `last`."""
+    """The CTA's rows, which belong to one sequence and one head of the cache, and its blocks of keys, `first` to `last`."""
 
     def __init__(self, plan: Cache, lane, pointers: dict):
         self.lane, self.pointers = lane, pointers
@@ -150,7 +155,7 @@ class Part(Tiles):
         self._stretch()
 
     def _stretch(self):
-        """The keys that some of the rows see, those that all see, and the part of the CTA."""
+        """Finds the keys that some of the rows see, those that all rows see, and the CTA's part of them."""
         plan = self.plan
         end, whole = signed(self.N), signed(self.N)
         begin, whole_begin = reg.scalar(s32, init=0), reg.scalar(s32, init=0)
@@ -176,7 +181,7 @@ class Part(Tiles):
         return self.of_query.quotient(row)[0]
 
     def line(self, row):
-        """A row of the parts."""
+        """The line of `parts` for a row."""
         query, within = self.of_query.quotient(row)
         head = self.kv_head * self.per + within
         if self.plan.ragged:
@@ -199,7 +204,7 @@ class Part(Tiles):
 
 
 class Warp(Warpgroup):
-    """A warp: 16 rows, of which a thread has parts of two, 8 apart, against every n-th block of keys."""
+    """A warp, which has all 16 rows, a thread parts of two, 8 apart.  The warps of a CTA take the blocks of keys in turns."""
 
     def __init__(self, plan: Cache, dtype, of_q, thread):
         self.plan, self.dtype, self.type_of_q, self.all = plan, dtype, of_q, thread
@@ -234,7 +239,7 @@ class Warp(Warpgroup):
             self._fetch(ahead)
         for index in ptx.range_(mine, part.first - 1, -plan.groups):
             ptx.cp.async_.wait_group(plan.stages - 2)
-            ptx.warp.sync(0xFFFFFFFF)  # the block is there for all lanes, and all have read the one before
+            ptx.warp.sync(0xFFFFFFFF)  # all lanes see the block, and all have read the one before
             self._fetch(ahead)
             self._block(index)
             self._next(self.read)
@@ -254,7 +259,7 @@ class Warp(Warpgroup):
             ptx.inst.mov.f32(self.of_values, self._number("SCALE_V", part.SV))
 
     def _number(self, name: str, count):
-        """That of the head, or the only one."""
+        """The number of the head, or the only one, of a tensor of scales."""
         index = apply(u32, ptx.inst.min.u32, self.tiles.kv_head, count - 1)
         return apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(self.pointers[name] + index * 4))
 
@@ -264,7 +269,7 @@ class Warp(Warpgroup):
     # q, as operands A.
 
     def _read_q(self):
-        """Of each 16 bytes of k, which a thread of four takes, the same elements of its two rows."""
+        """Loads the elements of the thread's two rows that stand opposite the 16 bytes of k that each thread of four loads."""
         plan, part = self.plan, self.tiles
         quarter = 16 // plan.size  # elements of 16 bytes of k
         rows = []
@@ -285,7 +290,7 @@ class Warp(Warpgroup):
         self.q = [[rows[half][at + i] for i in range(2) for half in range(2)] for at in range(0, plan.width // 8, 2)]
 
     def _normalised(self, words):
-        """A row of q in f16, divided by a power of two that brings the largest element below 2; and that power."""
+        """(a row of q in f16, divided by a power of two so that its largest element is below 2; that power)."""
         values = [value for word in words for value in widened(word, self.type_of_q)]
         largest = reg.scalar(f32, init=0.0)
         for each in values:
@@ -305,7 +310,7 @@ class Warp(Warpgroup):
     # Blocks of keys.
 
     def _look_up(self, index):
-        """Where the key of the block lies that the lane has to say, for k and v, in units of 16 bytes."""
+        """Finds where one key of the block lies in k and in v, in units of 16 bytes: each lane finds another key's place for all lanes."""
         plan, part = self.plan, self.tiles
         key = index * plan.keys + signed(self.thread & (plan.keys - 1))
         ptx.inst.min.s32(key, key, signed(part.N) - 1)
@@ -322,7 +327,7 @@ class Warp(Warpgroup):
             ptx.inst.mov.u32(place, outer * outer_stride + within * key_stride + part.kv_head * head_stride)
 
     def _fetch(self, index):
-        """The copies of a block, if there is one; `index` is then the next one's."""
+        """Starts the copies of block `index`, if it exists, and moves `index` to the warp's next block."""
         plan, part = self.plan, self.tiles
         with ptx.if_(index >= part.first):
             to = self.base + self.filled
@@ -334,7 +339,7 @@ class Warp(Warpgroup):
         self._next(self.filled)
 
     def _copy(self, index, place, pointer, to, width: int, elements, swizzled):
-        """Rows that are no keys become zeros."""
+        """Starts the copies of the rows of a block.  Rows behind the last key become zeros."""
         plan, part = self.plan, self.tiles
         pieces = width * plan.size // 16  # of a row
         piece, first = self.thread & (pieces - 1), self.thread >> (pieces.bit_length() - 1)
@@ -402,7 +407,7 @@ class Warp(Warpgroup):
                     if plan.size == 2:
                         self._mma(self.out, tile, a, b)
                         continue
-                    # Two elements of a key lie beside each other: the even columns, then the odd ones.
+                    # A register has neighbouring elements of keys: the even columns are multiplied first, then the odd ones.
                     halves = [as_f16(apply(b32, ptx.inst.prmt.b32, word, 0, 0x3120)) for word in b]
                     for odd in range(2):
                         self._mma(self.out, 2 * tile + odd, a, [each[odd] for each in halves])
@@ -411,10 +416,10 @@ class Warp(Warpgroup):
         d = list(accumulators)[4 * tile : 4 * tile + 4]
         ptx.mma.sync((16, 8, 16), f32, self.dtype, self.dtype, f32, d, a, b, d)
 
-    # What the warps have found, together.
+    # The results of the warps, added up.
 
     def _add_up(self):
-        """The results of the warps, weighted, in shared memory, and from there to the parts."""
+        """Leaves the warp's results, weighted, in shared memory, adds up those of all warps and stores the sums to the parts."""
         plan, part = self.plan, self.tiles
         stats = reg.scalar(u32)
         ptx.inst.mov.u32(stats, self.stats.name)
@@ -453,7 +458,7 @@ class Warp(Warpgroup):
             self._store(stats, part, row, column)
 
     def _joined(self, at):
-        """Of a row the largest exponent, and the sum of all warps."""
+        """(the largest exponent of a row, its sum over all warps), from the values in shared memory at `at`."""
         read = [[reg.scalar(f32), reg.scalar(f32)] for _ in range(self.plan.groups)]
         top, total = reg.scalar(f32, init=-math.inf), reg.scalar(f32, init=0.0)
         for warp, pair in enumerate(read):
@@ -489,17 +494,17 @@ class Warp(Warpgroup):
 
 
 def swizzled_k(piece, row, pieces: int):
-    """Where a piece of 16 bytes of k lies in its row: eight lanes that read 64 bytes of two rows meet all banks."""
+    """Where a piece of 16 bytes of k lies in its row.  Eight lanes that read 64 bytes of two rows then meet all banks."""
     return piece if pieces < 8 else piece ^ ((row & 1) << 2)
 
 
 def swizzled_v(piece, row, pieces: int):
-    """The same of v, of which eight lanes read a piece of eight rows."""
+    """Where a piece of 16 bytes of v lies in its row.  Eight lanes that read a piece of eight rows then meet all banks."""
     return piece ^ (row & 7) if pieces >= 8 else piece ^ ((row >> 1) & 3)
 
 
 def as_f16(word):
-    """Four e4m3 as two pairs of f16."""
+    """Two registers with pairs of f16, from a register with four e4m3."""
     halves = [reg.scalar(b16) for _ in range(2)]
     ptx.inst.mov.b32(halves, word)
     return [apply(b32, ptx.inst.cvt.rn.f16x2.e4m3x2, half) for half in halves]

@@ -1,7 +1,8 @@
-"""Parts of an attention over stretches of keys, added up: what `decode_kernel` and `cache_kernel` leave, in f32, with logarithms of sums.
+"""Adds up the parts of an attention over stretches of keys, which `decode_kernel` and `cache_kernel` leave in f32, with the logarithms of
+their sums.
 
-A CTA has 128 columns of a row, its warps every fourth part; there are up to 64 parts, and lane l of each warp has the weights of parts l and
-l + 32.
+A CTA has 128 columns of a row, and each of its warps every fourth part.  There are up to 64 parts; lane l of each warp has the weights of
+parts l and l + 32.
 """
 
 import math
@@ -18,10 +19,10 @@ WARPS, COLUMNS, UNROLL = 4, 128, 4
 
 
 def combine_kernel(dtype, sinks=False, early=True):
-    """The kernel: (parts, sums) of `decode_kernel` to o (B, HK, R, DV) and its lse (B, HK, R).
+    """The kernel from parts (S, L, DV) and sums (S, L) to o (L, DV) and lse (L), where L counts the rows of all sequences and heads.
 
-    With `sinks` (parts, sums, sinks), (H) f32: exp of a head's joins the sum; a head is `queries` rows.
-    `early`: it may begin beside the kernel before, which GPUs since sm_90 can."""
+    sinks: a third tensor, (H) f32, whose exponentials are added to the sums; `queries` rows belong to one head.
+    early: the kernel may begin while the one before it runs, which GPUs since sm_90 can do."""
     names = ("PARTS", "SUMS", *["SINKS"] * sinks, "OUT", "LSE")
     more = [("u32", "H"), ("u32", "queries")] if sinks else []
 
@@ -47,7 +48,7 @@ def combine_kernel(dtype, sinks=False, early=True):
 
 
 class Parts:
-    """The parts of the CTA's row and columns; `total`: of the exponentials of `sums`, relative to the `largest`."""
+    """The parts of the CTA's row and columns.  `total`: the sum of the exponentials of `sums`, relative to the `largest` of them."""
 
     def __init__(self, PARTS, SUMS, OUT, LSE):
         parts, self.sums, self.out, self.lse = ptx.global_ptrs(PARTS, SUMS, OUT, LSE)
@@ -63,7 +64,7 @@ class Parts:
         self.begin = parts + (apply(u64, ptx.inst.mul.wide.u32, self.line, self.width) + from_) * 4
 
     def add_up(self, SINKS):
-        """Each warp's parts, weighted, into shared memory."""
+        """Adds up each warp's parts with their weights, and stores the sum to shared memory."""
         logs = self.logarithms()
         loaded = self.fetched(0)
         weights = self.weigh(logs, SINKS)
@@ -84,7 +85,7 @@ class Parts:
         return logs
 
     def fetched(self, first) -> list:
-        """Of four parts; behind the last stands a weight of 0."""
+        """Loads the thread's elements of UNROLL parts.  Those behind the last part are loaded again, and have weight 0."""
         loaded = []
         for i in range(UNROLL):
             at = apply(u32, ptx.inst.min.u32, first + self.warp + WARPS * i, self.count - 1)
@@ -108,7 +109,7 @@ class Parts:
         return weights
 
     def sink(self, SINKS):
-        """The head's, to base 2."""
+        """The sink of the row's head, as an exponent of 2."""
         _, head = quotient(quotient(self.line, ptx.param(u32, "queries"))[0], ptx.param(u32, "H"))
         (sinks,) = ptx.global_ptrs(SINKS)
         sink = apply(f32, ptx.inst.ld.global_.f32, ptx.addr(sinks + apply(u64, ptx.inst.mul.wide.u32, head, 4)))
@@ -124,7 +125,7 @@ class Parts:
                 ptx.inst.fma.rn.f32(into, value, weight, into)
 
     def store(self, dtype):
-        """What the warps have, two columns a thread, and the logarithm of the sum."""
+        """Adds up the sums of the warps and stores them, two columns for each thread, and the logarithm of the sum."""
         inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, self.total)
         ptx.inst.selp.f32(inverse, 0.0, inverse, self.total == 0.0)
         pair = self.thread << 1

@@ -1,8 +1,8 @@
-"""Attention of few queries against a long cache of keys, on Hopper: limited by the bytes of the cache.
+"""Attention of few queries against a long cache of keys, on Hopper.  Its speed is limited by reading the cache.
 
-A CTA takes a stretch of the keys of one head of K and V, and the queries that read it: the heads that share it and their
-queries are packed into the 64 rows of a product.  It writes its part of the result, in f32, and the log of its sum;
-`combine_kernel` (_attention_combine.py) adds the parts up.  The cache is a tensor, or pages of one that a table names.
+A CTA takes a stretch of the keys of one head of K and V.  The queries of all heads that share it are packed into the 64 rows of a product.
+The CTA writes its part of the result, in f32, and the logarithm of its sum; `combine_kernel` (_attention_combine.py) adds up the parts.
+The cache is a tensor, or consists of pages that a table names.
 """
 
 import math
@@ -19,8 +19,8 @@ __all__ = ["Decode", "decode_kernel"]
 
 @dataclass(frozen=True)
 class Decode(Forward):
-    """`page`: keys of a page, a power of two of 8 or more; 0: the cache is no pages.  `counted`: sequences have lengths of
-    their own, as those of pages have."""
+    """How the kernel is cut.  `page`: keys of a page, a power of two, 8 or more; 0: the cache has no pages.  `counted`: sequences have lengths
+    of their own, as those in pages always have."""
 
     keys: int = 64
     groups: int = 1
@@ -51,12 +51,12 @@ class Decode(Forward):
 
 
 def decode_kernel(dtype, plan: Decode):
-    """The kernel: (q, k, v) to (parts, sums), or (q, k, v, lengths), or with pages (q, k, v, lengths, table).
+    """The kernel from (q, k, v), (q, k, v, lengths) or, with pages, (q, k, v, lengths, table) to (parts, sums).
 
-    q (B, HK, R, D): R = heads that share a head of K, times `queries`; row g queries + i is query i of head g.
+    q (B, HK, R, D): R is the number of heads that share a head of K, times `queries`; row g * queries + i is query i of head g.
     k (B, HK, N, D), v (B, HK, N, DV), or pages: k (P, page, HK, D), v (P, page, HK, DV), table (B, T) s32.
-    lengths (B) s32: keys of a sequence.  parts (S, B, HK, R, DV) f32, sums (S, B, HK, R) f32: logarithms to base 2.
-    Where `right`, query i sees the keys up to i + shift, counted so that with shift = 0 the last query sees all.
+    lengths (B) s32: the keys of each sequence.  parts (S, B, HK, R, DV) f32; sums (S, B, HK, R) f32 are logarithms to base 2.
+    If `right`, query i sees the keys up to i + shift, counted so that the last query sees all if shift is 0.
     """
     box = plan.page and min(plan.page, plan.keys)
 
@@ -103,7 +103,7 @@ def decode_kernel(dtype, plan: Decode):
 
 
 def write(plan: Decode, dtype, stretch, tensors, parts, sums):
-    """The body."""
+    """Writes the body."""
     shared = Shared(plan, dtype)
     tid = reg.from_(ptx.special.tid.x(), u32)
     shared.initialise(tid == 0)
@@ -121,7 +121,7 @@ class Stretch(Tiles):
 
     def __init__(self, plan: Decode, lengths=None, table=None):
         self.lengths, self.table = lengths, table
-        ptx.griddepcontrol.wait()  # what stands in memory is of kernels ahead
+        ptx.griddepcontrol.wait()  # lengths and the table may come from the kernel before
         ptx.griddepcontrol.launch_dependents()
         super().__init__(plan)
 
@@ -168,7 +168,7 @@ class Stretch(Tiles):
         return self.line(row)
 
     def line(self, row):
-        """A row of the parts."""
+        """The line of `parts` for a row."""
         outer = (self.part * self.B + self.batch) * self.HK + self.head
         return apply(u64, ptx.inst.mul.wide.u32, outer, self.R) + row
 
@@ -182,7 +182,7 @@ class Stretch(Tiles):
             key = index * plan.keys + row
             entry = apply(s32, ptx.inst.shr.s32, key, plan.page.bit_length() - 1)
             within = apply(s32, ptx.inst.and_.b32, key, plan.page - 1)
-            # Blocks may pass the end of the table; what is read there is masked.
+            # A block may pass the end of the table; the last entry is read again, and its keys are masked.
             ptx.inst.min.s32(entry, entry, signed(self.T) - 1)
             at = apply(u64, ptx.inst.mul.wide.u32, self.batch, self.T) + apply(u64, ptx.inst.cvt.u64.s32, entry)
             page = apply(s32, ptx.inst.ld.global_.nc.s32, ptx.addr(self.table + at * 4))
@@ -190,7 +190,7 @@ class Stretch(Tiles):
 
 
 class PackedWarpgroup(Warpgroup):
-    """The only one; its result stays f32."""
+    """The only warpgroup that computes.  Its result stays in f32."""
 
     def _store_sums(self, sums):
         tiles = self.tiles

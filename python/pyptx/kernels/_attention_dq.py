@@ -1,6 +1,6 @@
-"""dq of attention on Hopper, by itself: every element is added up by one warpgroup in the order of the keys.
+"""dq of attention on Hopper, without dk and dv: one warpgroup adds up each element, in the order of the keys.
 
-A CTA keeps 128 queries with their do, 64 a warpgroup, and goes over blocks of keys, from the last down, as the forward does:
+A CTA keeps 128 queries with their do, 64 for each warpgroup, and goes over blocks of keys, from the last down, as the forward does:
 
     S = q k^T    dP = do v^T    dS = exp(scale S - lse) (dP - delta)    dq += dS k
 
@@ -27,7 +27,7 @@ class QueryGradient(Forward):
     """How the kernel for one size of heads is cut."""
 
     groups: int = 2
-    stages: int = 2  # of the ring of K; that of V has as many, or one where memory ends
+    stages: int = 2  # of the ring of K; that of V has as many, or one if there is no memory for two
     ctas: int = 0
     turns: bool = False
     own_output: bool = False
@@ -62,7 +62,7 @@ class QueryGradient(Forward):
 
 
 def dq_kernel(dtype, plan: QueryGradient):
-    """The kernel: (q, k, v, do, sums) to dq; shapes as in `wide_kernel`."""
+    """The kernel from (q, k, v, do, sums) to dq.  Shapes are as in `wide_kernel`."""
 
     def tile(heads, length, width, rows):
         if plan.ragged:
@@ -107,7 +107,7 @@ def dq_kernel(dtype, plan: QueryGradient):
 
 
 class Shared:
-    """The memory of a CTA: q, whose place dq takes, do, and the rings of K and V."""
+    """The memory of a CTA: q (dq takes its place), do, and the rings of K and V."""
 
     def __init__(self, plan: QueryGradient, dtype):
         self.plan = plan
@@ -134,7 +134,7 @@ class Shared:
 
 
 def fetch(plan: QueryGradient, shared: Shared, tiles: Tiles, maps):
-    """The copies of a CTA, by one thread: q and do, then of each block k and v."""
+    """Writes the copies of a CTA, which one thread makes: q and do, then k and v of each block."""
     q_map, k_map, v_map, do_map = maps
     k_ring, v_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.v_stages)
 
@@ -159,7 +159,7 @@ def fetch(plan: QueryGradient, shared: Shared, tiles: Tiles, maps):
 
 
 class QueryWarpgroup(Warpgroup):
-    """64 query rows of the CTA; `out` is their dq."""
+    """Computes 64 query rows of the CTA; `out` is their dq."""
 
     def __init__(self, plan: QueryGradient, dtype, shared: Shared, thread, number):
         super().__init__(plan, dtype, shared, thread, number)
@@ -197,7 +197,7 @@ class QueryWarpgroup(Warpgroup):
             self._clear_last()
 
     def _read_sums(self, sums):
-        """lse and delta of the thread's rows."""
+        """Loads lse and delta of the thread's rows."""
         plan, tiles = self.plan, self.tiles
         row = tiles.row + self.number * 64 + self.first_row
         if plan.ragged:
@@ -212,7 +212,7 @@ class QueryWarpgroup(Warpgroup):
             ptx.inst.ld.global_.nc.f32(self.delta[half], ptx.addr(below, 32 * half))
 
     def _clear_last(self):
-        """Zeros for what is behind the last key of a sequence: its dS is 0, but 0 times infinity is none."""
+        """Writes zeros behind the last key of a sequence: dS is 0 there, but 0 times infinity is NaN."""
         plan, tiles, shared = self.plan, self.tiles, self.shared
         count = signed(tiles.N) - tiles.last * plan.keys
         ptx.inst.max.s32(count, count, 0)
@@ -276,7 +276,7 @@ class QueryWarpgroup(Warpgroup):
             ptx.inst.ex2.approx.ftz.f32(each, each)
 
     def _differences(self):
-        """p is dS, rounded."""
+        """Makes dS of `scores`, and rounds it to `p`."""
         for i, each in enumerate(self.scores):
             difference = apply(f32, ptx.inst.sub.f32, self.dp[i], self.delta[i // 2 % 2])
             if self.plan.softcap:

@@ -1,4 +1,4 @@
-"""Attention on Hopper: o = softmax(scale q k^T) v, forward, of f16 and bf16, for heads of 64, 128 or 256 elements.
+"""The forward of attention on Hopper, o = softmax(scale q k^T) v, in f16 and bf16, for heads of up to 256 elements.
 
 A CTA takes tiles of query rows.  Its first warpgroup fetches: one thread issues tensor copies of K and V into two rings.
 The others compute 64 query rows each.  A block of keys is two products with softmax between them.  To keep the tensor cores
@@ -27,13 +27,12 @@ __all__ = ["forward_kernel"]
 
 
 def forward_kernel(dtype, plan: Forward):
-    """The kernel: (q, k, v) to (o, log-sum-exp of the scores).
+    """The kernel from (q, k, v) to (o, log-sum-exp of the scores).
 
-    q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV), o (B, H, M, DV), the sums (B, H, M) f32; HK divides H, D and DV are at
-    most the plan's: copies fill what lies beyond with zeros, and store none of it.  Query i sees the keys up to i + shift
-    where `right`, and from i + shift - reach on where `left`.  `together` heads share K and V in L2.  Where `biased` a tensor of
-    q's type follows v, what is added to scores, with its strides as scalars; with `sinks` one more, (H) f32, and the sums have
-    exp(sink) in them.
+    q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV), o (B, H, M, DV), log-sum-exp (B, H, M) f32.  HK divides H.  D and DV are at most
+    the plan's; copies fill what lies beyond with zeros, and do not store it.  If `right`, query i sees the keys up to i + shift; if
+    `left`, those from i + shift - reach on.  `together` heads share K and V in L2.  If `biased`, a tensor of q's type follows v, which is
+    added to scores, with its strides as scalars.  If `sinks`, one more follows, (H) f32, whose exponentials are added to the sums.
     """
 
     def tile(heads, length, width, rows):
@@ -72,13 +71,13 @@ def forward_kernel(dtype, plan: Forward):
 
 
 def beside_of(dtype, plan: Forward) -> dict:
-    """Tensors that follow v."""
+    """The Tiles of the tensors that follow v, by name."""
     bias = {"BIAS": Tile("BB", "BH", "BM", "BN", dtype, align=4, packed=False)} if plan.biased else {}
     return bias | ({"SINKS": Tile("H", f32)} if plan.sinks else {})
 
 
 def write(plan: Forward, dtype, tiles, tensors, sums, computes=None):
-    """The body; `computes` makes what is done by the warpgroups that do not fetch."""
+    """Writes the body.  `computes`: the class of the warpgroups that do not fetch; Warpgroup by default."""
     shared = Shared(plan, dtype)
     tid = reg.from_(ptx.special.tid.x(), u32)
     group = tid >> 7
@@ -129,7 +128,8 @@ class Shared:
 
 
 def fetch(plan: Forward, shared: Shared, tiles: Tiles, maps):
-    """The copies of all tiles, by one thread: q and the last block of K; then each block of K before the V behind it."""
+    """Writes the copies of all tiles, which one thread makes: q and the last block of K, then each block of K and, after it, the V of the block
+    behind it.  Blocks are visited from the last to the first."""
     q_map, k_map, v_map = maps[:3]
     k_ring, v_ring, q_ring = (ptx.pipeline(count) for count in (plan.stages, plan.stages, plan.tiles))
     half = 0  # where this CTA's keys of a block begin
@@ -177,8 +177,8 @@ def fetch(plan: Forward, shared: Shared, tiles: Tiles, maps):
 
 
 class Warpgroup(Softmax):
-    """64 query rows of a CTA's tiles.  A thread has parts of two rows, 8 apart: registers 4j, 4j + 1 of an accumulator are
-    columns 8j + 2 (lane % 4) and the next one of the first row, 4j + 2, 4j + 3 those of the second."""
+    """Computes 64 query rows of a CTA's tiles.  A thread has parts of two rows, 8 apart: registers 4j and 4j + 1 of an accumulator are
+    columns 8j + 2 (lane % 4) and the next one of the first row, 4j + 2 and 4j + 3 those of the second."""
 
     def __init__(self, plan: Forward, dtype, shared: Shared, thread, number):
         self.plan, self.dtype, self.shared, self.thread, self.number = plan, dtype, shared, thread, number
@@ -225,7 +225,7 @@ class Warpgroup(Softmax):
                 ptx.cp_async_bulk.wait_group(0, read=True)
 
     def _each_joined(self, o_map, o, lse):
-        """As a tile after the other, but that the last p v of a tile and its end run beside the first scores of the next."""
+        """Takes the tiles one after the other, but the last p v of a tile, and its end, run beside the first scores of the next tile."""
         self.before = Before(self.tiles, self.v_ring)
         begun = reg.scalar(pred)
         ptx.inst.setp.ne.u32(begun, self.number, self.number)
@@ -266,7 +266,7 @@ class Warpgroup(Softmax):
         self.tiles = tiles
 
     def _join(self, last, o_map, o, lse):
-        """The first block of a tile, and the end of the tile before."""
+        """Computes the first block of a tile, and ends the tile before."""
         tiles, before, stages = self.tiles, self.before, self.before.value_stage
         self._await_q()
         self._wait_turn()
@@ -286,14 +286,14 @@ class Warpgroup(Softmax):
         self._pack()
 
     def _blocks(self, top):
-        """Those below the first."""
+        """Computes the blocks below the first, which is `top`."""
         for until, masked in self._stretches():
             for index in ptx.range_(top - 1, until - 1, -1):
                 self._block(index, masked)
             top = apply(s32, ptx.inst.min.s32, top, until)
 
     def _stretches(self):
-        """Where blocks with and without masks end, from the last block down."""
+        """Yields (where a stretch of blocks ends, whether they need masks), from the last block down."""
         tiles = self.tiles
         if self.plan.biased:
             yield tiles.first, True
@@ -306,7 +306,7 @@ class Warpgroup(Softmax):
     # A tile.
 
     def _own_last(self):
-        """The block to begin with: those behind it have no key that a row of this warpgroup sees, and are passed over."""
+        """The block to begin with.  No row of this warpgroup sees a key of the blocks behind it, which are passed over."""
         plan, tiles = self.plan, self.tiles
         if not plan.skips:
             return tiles.last
@@ -317,15 +317,15 @@ class Warpgroup(Softmax):
             last = floor_divided(last - 1, plan.keys)
             ptx.inst.max.s32(last, last, tiles.first)
             ptx.inst.min.s32(last, last, tiles.last)
-        if plan.joined:  # the last block of v before these still has its stage
+        if plan.joined:  # the last block of v before these still keeps its stage
             ptx.inst.max.s32(last, last, tiles.last - (plan.stages - 1))
-        else:  # rows that there are not
+        else:  # rows that do not exist
             ptx.inst.selp.s32(last, tiles.first, last, row >= signed(tiles.end))
         self._pass_over(last)
         return last
 
     def _pass_over(self, until):
-        """The blocks behind `until`."""
+        """Frees the blocks behind `until` without computing them."""
         shared = self.shared
         for _ in ptx.range_(self.tiles.last, until, -1):
             self._wait_turn()
@@ -335,13 +335,13 @@ class Warpgroup(Softmax):
                 stage, phase = ring.advance()
                 ptx.mbarrier.wait(full[stage], phase)
                 stages.append(stage)
-            # No product shows that all four warps have come so far: one that is late would find the stages filled again.
+            # No product makes sure that all four warps have come so far; a late one would find the stages filled again.
             self._sync_group()
             for empty, stage in zip((shared.k_empty, shared.v_empty), stages, strict=True):
                 self._free_block(empty, stage)
 
     def _begin(self, last):
-        """The first block's scores; nothing to run beside them yet."""
+        """Computes the scores of the first block; nothing runs beside them yet."""
         self._reset()
         self._await_q()
         self._wait_turn()
@@ -355,7 +355,7 @@ class Warpgroup(Softmax):
             self._clear_tail()
 
     def _reset(self):
-        """No key is seen yet."""
+        """Sets the state of rows that have seen no key."""
         self._reset_rows()
         ptx.inst.setp.ne.u32(self.some, self.number, self.number)
 
@@ -370,8 +370,8 @@ class Warpgroup(Softmax):
             ptx.inst.mad.wide.u32(self.q, stage, self.plan.q_bytes >> 4, self.first_q)
 
     def _issue(self):
-        """Scores of a block beside p v of the one before, in the warpgroup's turn, until the scores are there.  Returns the
-        stage of v, which is still read."""
+        """Starts the scores of a block and p v of the block before, in the warpgroup's turn, and waits for the scores.  Returns the stage of v,
+        which is still being read."""
         self._wait_turn()
         k_stage = self._issue_scores()
         v_stage = self._issue_values()
@@ -397,7 +397,7 @@ class Warpgroup(Softmax):
         self._give(stage, scale, o_map, o)
 
     def _give(self, stage, scale, o_map, o):
-        """The result, once its last product has read `stage` of v."""
+        """Stores the result, once the last product has read `stage` of v."""
         ptx.wgmma.wait_group(0)
         self._free_block(self.shared.v_empty, stage)
         for i, each in enumerate(self.out):
@@ -416,7 +416,7 @@ class Warpgroup(Softmax):
         if not self.plan.ragged:
             self._store(o_map)
             return
-        # A box that passes the end of its sequence would write into the next.
+        # A box that passes the end of its sequence would write to the next one.
         with ptx.if_(self.tiles.row + self.number * 64 + 64 > self.tiles.M):
             self._store_rows(o)
         with ptx.else_():
@@ -443,7 +443,7 @@ class Warpgroup(Softmax):
                 ptx.mbarrier.arrive(self.shared.q_empty[self.q_stage])
 
     def _store_rows(self, o):
-        """The rows that there are; o is (M, H, DV)."""
+        """Stores the rows that exist, of o (M, H, DV)."""
         tiles = self.tiles
 
         def row(half: int):
@@ -455,7 +455,7 @@ class Warpgroup(Softmax):
     # Products.
 
     def _issue_scores(self):
-        """scores = q k^T, of the ring's next stage, which is returned."""
+        """Starts scores = q k^T with the ring's next stage of k, and returns that stage."""
         plan, kind = self.plan, self.dtype
         stage, k = self._next(self.k_ring.advance(), self.shared.k_full, plan.k_bytes, self.k)
         for step in range(plan.width * plan.size // 32):
@@ -475,7 +475,7 @@ class Warpgroup(Softmax):
         return stage
 
     def _issue_values(self, place=None):
-        """out += p v, of the ring's next stage, or that at `place`, which is returned."""
+        """Starts out += p v with the ring's next stage of v, or the one at `place`, and returns that stage."""
         plan, kind = self.plan, self.dtype
         stage, v = self._next(place or self.v_ring.advance(), self.shared.v_full, plan.v_bytes, self.v)
         for step in range(plan.keys * plan.size // 32):
@@ -489,7 +489,7 @@ class Warpgroup(Softmax):
         return stage
 
     def _next(self, place, full, bytes_: int, first):
-        """A ring's stage at `place`, filled, and the descriptor of it; `first`: that of the first stage."""
+        """Waits for the stage at `place` of a ring.  Returns (the stage, its descriptor); `first` is the descriptor of the first stage."""
         stage, phase = place
         ptx.mbarrier.wait(full[stage], phase)
         at = apply(u64, ptx.inst.mad.wide.u32, stage, bytes_ >> 4, first)
@@ -499,13 +499,13 @@ class Warpgroup(Softmax):
     layout_of_v = types.MappingProxyType({"trans_b": 1})  # rows are keys
 
     def _place_of_v(self, step: int) -> int:
-        """Bytes in front of the keys of a product."""
+        """The bytes in front of the keys of product `step`."""
         return step * 16 * 128
 
     def _clear_tail(self):
-        """Zeros for the values behind the last key of the block that comes next: their p is 0, but 0 times infinity is none.
+        """Writes zeros to the values behind the last key, in the block that comes next.  Their p is 0, but 0 times infinity is NaN.
 
-        All warpgroups together, while none of them has its turn."""
+        All warpgroups do it together, while none of them has its turn."""
         plan, tiles, ring = self.plan, self.tiles, self.v_ring
         zeros = [reg.scalar(b32, init=0)] * 4
         ptx.mbarrier.wait(self.shared.v_full[ring.cursor], ring.phase)
@@ -523,7 +523,7 @@ class Warpgroup(Softmax):
     # Who waits for whom.
 
     def _free_block(self, barriers, stage):
-        """A stage may be filled, as far as this warpgroup is concerned; in a pair by both CTAs."""
+        """Tells that this warpgroup has read a stage; in a pair, tells both CTAs."""
         self._free(barriers[stage])
         if self.plan.pairs:
             address = reg.scalar(u32)
@@ -550,7 +550,7 @@ class Warpgroup(Softmax):
 
 
 class Before:
-    """The tile before: what its end needs of `Tiles`, and where its last block of v is."""
+    """The tile before: copies of what its end needs of `Tiles`, and the place of its last block of v."""
 
     def __init__(self, tiles: Tiles, ring):
         self.tiles = copy.copy(tiles)

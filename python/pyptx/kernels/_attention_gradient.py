@@ -1,8 +1,8 @@
-"""The gradient of attention: which kernels make it.
+"""The gradient of attention: which kernels compute it.
 
-dk and dv are made by CTAs that keep keys: _attention_backward.py, which adds dq to memory meanwhile, and for heads of more than
-128 elements _attention_wide.py.  Where dq is not added up so, _attention_dq.py makes it.  Without Hopper _attention_backward_mma.py
-makes all.
+The CTAs of _attention_backward.py keep keys and compute dk and dv, and meanwhile add dq to memory.  For heads of more than 128 elements
+_attention_wide.py computes dk and dv.  _attention_dq.py computes dq where it is not added to memory: for these heads, and in a fixed
+order.  On other GPUs than Hopper, _attention_backward_mma.py computes all three.
 """
 
 from pyptx.kernels._attention_backward import Backward, backward_kernel
@@ -28,8 +28,8 @@ def gradient(
     deterministic: bool,
     mma: bool,
 ):
-    """The function (q, k, v, o, lse, do, dlse) to (dq, dk, dv).  Sinks are behind v and their gradient is behind dv; begins of
-    queries and of keys are behind those."""
+    """The function from (q, k, v, o, lse, do, dlse) to (dq, dk, dv).  If there are sinks, they follow v, and their gradient follows dv.  If
+    `ragged`, where the sequences of queries and of keys begin follows these."""
     masks = {"right": right, "left": left, "softcap": softcap, "ragged": ragged}
     wide = width > 128 or not square or mma
     if mma:
@@ -77,7 +77,7 @@ def gradient(
 
 
 def by_mma(dtype, width: int, values: int, masks: dict):
-    """(dk, dv): by one kernel, or by one each where both do not fit into the registers."""
+    """The function to (dk, dv) by mma.sync: one kernel, or one for each if the registers do not hold both."""
     if width <= 128:
         return mma_keys_kernel(dtype, MmaKeys(width, of_values=values, **masks))
     made = [mma_keys_kernel(dtype, MmaKeys(width, of_values=values, results=(each,), **masks)) for each in range(2)]

@@ -1,9 +1,9 @@
-"""The forward of attention by mma.sync, for GPUs since sm_80: f16 and bf16, what _attention_forward.py makes on Hopper.  Of e4m3,
-which bf16 has all numbers of, the same with scales.
+"""The forward of attention by mma.sync, in f16 and bf16, for GPUs since sm_80: what _attention_forward.py computes on Hopper.  e4m3 is
+computed in bf16, with scales, because bf16 represents all its numbers.
 
-A warp takes 16 queries.  A tile of q stays in shared memory, beside one block of K and one of V: the copies of V run beside
-q k^T, those of the next K beside softmax and p v.  Rows of 64 columns, 128 bytes, are swizzled as tensor copies do it, so that
-ldmatrix meets each bank once.  Scores lie in registers as those of a wgmma do, so softmax is the same.
+A warp takes 16 queries.  A tile of q stays in shared memory, beside one block of K and one of V: the copies of V run beside q k^T, those
+of the next K beside softmax and p v.  Rows of 64 columns, 128 bytes, are swizzled as tensor copies do it, so that ldmatrix meets each bank
+once.  Scores lie in registers as those of wgmma do, so the softmax is the same.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ __all__ = ["Mma", "mma_attention_kernel"]
 
 @dataclass(frozen=True)
 class Mma(Forward):
-    """How the kernel for one head size is cut; `width` and `values` are multiples of 16."""
+    """How the kernel for one size of heads is cut; `width` and `values` are multiples of 16."""
 
     keys: int = 64
     groups: int = 2  # of four warps
@@ -32,7 +32,7 @@ class Mma(Forward):
 
     @classmethod
     def of(cls, width: int, values: int, **masks) -> "Mma":
-        """For heads of this size, within 100 KB of shared memory and 255 registers."""
+        """The plan for heads of this size, within 100 KB of shared memory and 255 registers."""
         cut = {
             "keys": 64 if width <= 128 else 32,
             "groups": 2 if 64 < width <= 128 else 1,
@@ -51,7 +51,7 @@ class Mma(Forward):
 
     @property
     def directives(self) -> list:
-        """Three CTAs of 128 threads; for four, which ptxas would choose on some GPUs, it had to spill."""
+        """Registers for three CTAs of 128 threads on a multiprocessor.  On some GPUs ptxas would choose four, and spill."""
         three = self.groups == 1 and self.width + self.values <= 320
         return [("reqntid", (self.threads, 1, 1)), *[("maxnreg", (168,))] * three]
 
@@ -73,9 +73,10 @@ class Mma(Forward):
 
 
 def mma_attention_kernel(dtype, plan: Mma):
-    """The kernel: (q, k, v) to (o, log-sum-exp), shapes as in `forward_kernel`; all contiguous, D and DV multiples of 8.
+    """The kernel from (q, k, v) to (o, log-sum-exp).  Shapes are as in `forward_kernel`; all tensors are contiguous, D and DV multiples of 8.
 
-    Behind v: `scaled`, (2, H) f32, what scores and results of a head are multiplied by; `sinks`; of sequences their begins."""
+    If `scaled`, (2, H) f32 follows v, by which the scores and the results of each head are multiplied; then, as there, what `biased`,
+    `sinks` and `ragged` add."""
 
     def tile(heads, length, width):
         return Tile(*((length, heads) if plan.ragged else ("B", heads, length)), width, dtype, align=16)
@@ -104,7 +105,7 @@ def mma_attention_kernel(dtype, plan: Mma):
 
 
 def grid_of_rows(plan):
-    """A CTA a tile of queries; of sequences as many as there could be."""
+    """The grid: a CTA for each tile of queries; if `ragged`, as many as sequences of any lengths could have."""
     if plan.ragged:
         return lambda H, M, P: (H * (M // plan.rows + P - 1), 1, 1)
     return lambda B, H, M: (B * H * -(-M // plan.rows), 1, 1)
@@ -188,12 +189,12 @@ class Warps(Warpgroup):
     def _block(self, index, masked: bool):
         plan = self.plan
         ptx.cp.async_.wait_group(0)
-        ptx.bar.sync(0)  # k is there for all, and all have read the last v
+        ptx.bar.sync(0)  # all see k, and all have read the last v
         self._copy(self.from_v, index * plan.keys, plan.keys, self.base + plan.at_v, plan.values)
         ptx.cp.async_.commit_group()
         self._multiply_scores()
         ptx.cp.async_.wait_group(0)
-        ptx.bar.sync(0)  # v is there for all, and all have read this k
+        ptx.bar.sync(0)  # all see v, and all have read this k
         with ptx.if_(index > self.tiles.first):
             self._copy_k(index - 1)
         self._softmax(index, masked)
@@ -209,7 +210,7 @@ class Warps(Warpgroup):
         self._by_rows(self.out, self.p, (self.v, self.plan.keys), self.plan.values)
 
     def _by_columns(self, d, a, b, width: int):
-        """d (16 rows of a, rows of b) = a b^T, of matrices of `width` columns: addresses, and how many rows there are."""
+        """d (16 rows of a, rows of b) = a b^T, for matrices in shared memory with `width` columns: each is (addresses, number of rows)."""
         (a, a_rows), (b, b_rows) = a, b
         for each in d:
             ptx.inst.mov.f32(each, 0.0)
@@ -222,7 +223,7 @@ class Warps(Warpgroup):
                     self._mma(d, 2 * pair + i, part, other[2 * i : 2 * i + 2])
 
     def _by_rows(self, d, a, b, width: int):
-        """d (16 rows, width) += a b; a in registers has as many columns as b rows."""
+        """d (16 rows, width) += a b, where a is in registers and has as many columns as b has rows."""
         b, rows = b
         for step in range(rows // 16):
             part = a[4 * step : 4 * step + 4]
@@ -243,14 +244,14 @@ class Warps(Warpgroup):
 
 
 def rows_of_queries(tiles: Tiles, pointer, width) -> Lines:
-    """The rows of the tile's head and sequence, of a tensor like q."""
+    """The rows of the tile's head and sequence, in a tensor like q."""
     if tiles.plan.ragged:
         return Lines(pointer, tiles.M, tiles.begin, tiles.H, tiles.head, width)
     return Lines(pointer, tiles.M, (tiles.batch * tiles.H + tiles.head) * tiles.M, 1, 0, width)
 
 
 def rows_of_keys(tiles: Tiles, pointer, width) -> Lines:
-    """The same of a tensor like k."""
+    """The rows of the tile's head and sequence, in a tensor like k."""
     if tiles.plan.ragged:
         return Lines(pointer, tiles.N, tiles.key_begin, tiles.HK, tiles.kv_head, width)
     return Lines(pointer, tiles.N, (tiles.batch * tiles.HK + tiles.kv_head) * tiles.N, 1, 0, width)
@@ -263,7 +264,7 @@ def address_of(lines: Lines, row, column):
 
 
 def copy_rows(matrix: Lines, first, rows: int, to, width: int, thread, threads: int):
-    """The copies of rows `first` to `first + rows` of a matrix, by `threads` threads; what is not there becomes zeros."""
+    """Starts the copies of the rows from `first` to `first + rows` of a matrix, by `threads` threads.  Rows that do not exist become zeros."""
     pieces = -(-width // 64) * 8
     line, piece = thread >> 3, thread & 7
     at = to + line * 128 + ((piece ^ (line & 7)) << 4)
@@ -280,23 +281,23 @@ def copy_rows(matrix: Lines, first, rows: int, to, width: int, thread, threads: 
             ptx.inst.cp.async_.cg.shared.global_(target, ptx.addr(source, 128 * half), 16, bytes_)
 
 
-# ldmatrix takes the address of row lane % 8 of matrix lane / 8.  Of 16 columns after the other, of 64, the addresses of a lane:
+# Addresses for ldmatrix: a lane gives that of row lane % 8 of matrix lane / 8.  Each function returns four, one for each 16 of 64 columns.
 
 
 def rows_of_a(base, thread):
-    """Of a warp's 16 rows, then of the same rows 8 columns further."""
+    """Addresses of a warp's 16 rows, then of the same rows 8 columns further."""
     lane = thread & 31
     return steps(base + (((thread >> 5) << 4) + (lane & 15)) * 128, lane >> 4, thread & 7)
 
 
 def rows_of_b(base, thread):
-    """Of 8 rows, of the next 8 columns, then of the next 8 rows."""
+    """Addresses of 8 rows, of their next 8 columns, then the same of the next 8 rows."""
     lane, seven = thread & 31, thread & 7
     return steps(base + (((lane >> 4) << 3) + seven) * 128, (lane >> 3) & 1, seven)
 
 
 def columns_of_b(base, thread):
-    """Of 16 rows, then of the same rows 8 columns further; these are transposed."""
+    """Addresses of 16 rows, then of the same rows 8 columns further, for fragments that are transposed."""
     lane = thread & 31
     return steps(base + (lane & 15) * 128, lane >> 4, thread & 7)
 

@@ -1,4 +1,4 @@
-"""How a forward kernel of attention is cut: sizes of its tiles, where things lie in shared memory, its runtime scalars."""
+"""How a forward kernel of attention is cut: the sizes of its tiles, what lies where in shared memory, and its runtime scalars."""
 
 import functools
 from dataclasses import dataclass
@@ -6,52 +6,54 @@ from dataclasses import dataclass
 __all__ = ["BIAS", "EVERYONE", "K_MAJOR", "MULTIPROCESSORS", "WIDE", "Forward", "k_major", "taken_together"]
 
 MULTIPROCESSORS = 132  # of an H200
-L2_BYTES = 32e6  # of K and V that are read together
-BEYOND_L2 = 1.08  # what a round takes whose K and V are more, where heads are long
+L2_BYTES = 32e6  # bytes of K and V that L2 keeps
+BEYOND_L2 = 1.08  # how much longer a round of long heads takes if its K and V have more bytes
 
 WIDE = 64  # columns of a box: 128 bytes, the width of the swizzle
 
 
 def k_major(line: int) -> int:
-    """What a descriptor has beside its address: rows of so many bytes, swizzled over their width, 8 rows behind each other."""
+    """The bits of a descriptor beside its address: rows have `line` bytes and are swizzled over that width; groups of 8 rows are contiguous."""
     return 1 << 16 | line >> 1 << 32 | {128: 1, 64: 2, 32: 3}[line] << 62
 
 
 K_MAJOR = k_major(128)
-BIAS = ("bias_batch", "bias_head", "bias_query")  # its strides, in pairs of elements
+BIAS = ("bias_batch", "bias_head", "bias_query")  # the strides of a bias, in pairs of elements
 EVERYONE = 1  # the first named barrier of the turns; barrier 0 is the CTA's
 
 
 @dataclass(frozen=True)
 class Forward:
-    """How the forward kernel for one head size is cut.  `left` and `right`: whether keys to that side are masked."""
+    """How the forward kernel for one size of heads is cut.  `left` and `right`: whether keys to that side of a query are masked."""
 
     width: int  # elements of a head of q and k, rounded up to a multiple of 64
-    values: int  # of v and o
-    keys: int  # of a block
+    values: int  # elements of a head of v and o, rounded up likewise
+    keys: int  # keys of a block
     groups: int  # warpgroups that compute
-    stages: int = 2  # of the rings of K and V
-    turns: bool = True
+    stages: int = 2  # stages of the rings of K and V
+    turns: bool = True  # whether warpgroups take turns with their products
     own_output: bool = True  # the result has memory beside that of q, so the next q is fetched while it is stored
-    ctas: int = MULTIPROCESSORS  # that go over the tiles; 0: a CTA a tile
+    ctas: int = MULTIPROCESSORS  # CTAs that go over the tiles; 0: each tile has a CTA
     slack: float = 8.0  # exponents of 2 by which a score may be above its row's base; 0: the base is the largest score
     margin: float = 0.0  # exponents of 2 by which a tile's first base is above the largest score
     right: bool = False
     left: bool = False
     softcap: bool = False
-    ragged: bool = False  # sequences of different lengths behind each other, a CTA a tile
-    tiles: int = 1  # of q that there is memory for: more than one where the next is fetched beside this one
-    skips: bool = False  # warpgroups pass over the blocks that all of their rows are masked in
+    ragged: bool = False  # sequences of different lengths lie one behind the other; each tile has a CTA
+    tiles: int = 1  # tiles of q that memory holds: more than one if the next one is fetched beside the present one
+    skips: bool = False  # warpgroups pass over blocks in which all of their rows are masked
     from_end: bool = (
         False  # the last tile is whole; where there are too few queries it is the first, which sees few keys
     )
     joined: bool = False  # a tile's last product runs beside the first scores of the next tile
-    pairs: bool = False  # CTAs in pairs, of neighbouring tiles, fetch half of each block and give it to both; no mask
-    ahead: bool = False  # the launch does not wait for kernels ahead
-    direct: bool = False  # the result goes from registers to memory, and each warpgroup has barriers for its q: the next comes sooner
-    uneven: bool = False  # warpgroups without rows pass over their tile, and the CTAs share such tiles out
+    pairs: bool = (
+        False  # CTAs come in pairs with neighbouring tiles; each fetches half of a block for both; not with a mask
+    )
+    ahead: bool = False  # the kernel may begin while the one before it ends
+    direct: bool = False  # the result goes from registers to memory, and each warpgroup has barriers for its q, so the next q comes sooner
+    uneven: bool = False  # warpgroups without rows pass over their tile, and such tiles are spread over the CTAs
     biased: bool = False  # a tensor has a number for each query and key, which is added to the score
-    sinks: bool = False  # each head has a logit beside those of the keys, which only adds to the sum
+    sinks: bool = False  # each head has a logit whose exponential is added to the sum
 
     size = 2  # bytes of an element of q, k, v
 
@@ -71,7 +73,7 @@ class Forward:
 
     @property
     def result(self) -> int:
-        """Columns that a query's result has, and the name of that dimension."""
+        """How many columns the result of a query has; `width_name` is the name of that dimension."""
         return self.values
 
     @property
@@ -91,32 +93,32 @@ class Forward:
         return self.rows * self.width * self.size
 
     def row_tiles(self, queries: int) -> int:
-        """Of a head; as many for both CTAs of a pair."""
+        """How many tiles the queries of a head have; an even number if CTAs come in pairs."""
         return -(-queries // (self.rows * 2)) * 2 if self.pairs else -(-queries // self.rows)
 
     @property
     def q_parts(self) -> int:
-        """Pieces of memory of q that are filled by themselves."""
+        """Pieces of q's memory that are filled separately."""
         return self.groups if self.direct else self.tiles
 
     @property
     def copied_rows(self) -> int:
-        """Of q, at a time."""
+        """Rows of q that are copied at a time."""
         return 64 if self.direct else self.rows
 
     @property
     def returning(self) -> bool:
-        """Whether CTAs go back and forth over tiles, which a mask gives different lengths."""
+        """Whether CTAs go back and forth over the tiles, whose lengths differ under a mask."""
         return self.right and (self.tiles > 1 or self.direct)
 
     @property
     def copied_keys(self) -> int:
-        """Keys that a CTA fetches of a block."""
+        """Keys of a block that one CTA fetches."""
         return self.keys // 2 if self.pairs else self.keys
 
     @property
     def tails(self) -> bool:
-        """Whether there is something behind the last key that tensor copies do not replace by zeros."""
+        """Whether tensor copies bring other keys, instead of zeros, from behind the last one."""
         return self.ragged
 
     @property
@@ -137,12 +139,12 @@ class Forward:
 
     @property
     def registers(self) -> tuple[int, int]:
-        """Of a thread that fetches and of one that computes; together what a multiprocessor has."""
+        """(registers of a thread that fetches, registers of a thread that computes): together all of a multiprocessor."""
         return {1: (56, 240), 2: (24, 240), 3: (32, 160)}[self.groups]
 
     @property
     def scalars(self) -> list:
-        """Runtime scalars: sizes of the tensors, then what a call gives."""
+        """The runtime scalars: sizes of the tensors, then options of the call."""
         sizes = ("P", "H", "HK", "M", self.width_name) if self.ragged else ("B", "H", "HK", "M", "N", "together")
         sizes += ("DV",) * self.direct
         given = [("f32", "scale"), *[("s32", "shift")] * (self.right or self.left), *[("s32", "reach")] * self.left]
@@ -150,13 +152,14 @@ class Forward:
 
 
 def taken_together(cut: Forward, heads: int, per: int, queries: int, keys: int, traced: bool) -> int:
-    """How many heads' tiles are a round of `Tiles`; 0: tiles in pairs.  `heads` of all sequences, of which `per` share K and V.
+    """How many heads' tiles form a round of `Tiles`; 0: tiles are taken in pairs.  `heads` are those of all sequences; `per` of them share K and
+    V.  `traced`: sizes may be symbols, so few comparisons decide.
 
-    Without a mask one, as neighbours share K and V.  Else L2 keeps what a round reads, and all CTAs have about as much to do.  Few
-    tiles whose keys L2 keeps are one round.  `traced`: sizes may be symbols, of which few comparisons decide."""
+    Without a mask it is one head, as neighbours share K and V.  With a mask, it is so many heads that L2 keeps what a round reads, and that
+    all CTAs have about as much to do.  Few tiles whose keys L2 keeps form one round."""
     if not cut.right:
         return 1
-    bytes_ = keys * (cut.width + cut.values) * cut.size  # of a head of K and V
+    bytes_ = keys * (cut.width + cut.values) * cut.size  # of K and V of a head
     few = True if heads * -(-queries // cut.rows) <= 8 * MULTIPROCESSORS and bytes_ * heads <= L2_BYTES * per else False  # noqa: SIM210
     balanced = bool(cut.ctas) and cut.returning and not cut.left
     if traced:
@@ -168,14 +171,14 @@ def taken_together(cut: Forward, heads: int, per: int, queries: int, keys: int, 
 
 
 def _cost_of_none(cut: Forward, queries: int, keys: int) -> float:
-    """What a tile takes beside what it has more than the tile before it, in parts of the latter."""
+    """The part of the cost that all tiles of a head have, in units of what each tile costs more than the one before it."""
     return (0.7 * cut.keys + max(0, keys - queries)) / cut.rows
 
 
 @functools.lru_cache(maxsize=4096)
 def _balanced(heads: int, tiles: int, most: int, base: float) -> int:
-    """The best of some numbers of heads, of which some leave rounds of one size, and of pairs: what the busiest CTA has to do, of
-    every fifth, counted in tiles."""
+    """The best number of heads of a round, or 0 for pairs: tries some numbers (some of them make all rounds equal) and compares the work of the
+    busiest CTA, counted in tiles.  It looks at every fifth CTA."""
     there, mean = MULTIPROCESSORS, heads * (tiles * (tiles + 1) / 2 + base * tiles) / MULTIPROCESSORS
     full, rest = divmod(heads * tiles, there)
 

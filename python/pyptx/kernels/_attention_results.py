@@ -1,4 +1,4 @@
-"""Accumulators of a warpgroup, 64 rows, as results: through shared memory to tensor copies, or from registers to memory."""
+"""How the accumulators of a warpgroup, 64 rows, become results in memory: by tensor copies through shared memory, or from registers."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Lines:
     width: object
 
     def store(self, dtype, accumulators, row, column):
-        """The rows that there are of a warpgroup's accumulators, two elements at a time.  `row`: of 0 and 1 the thread's row."""
+        """Stores those rows of a warpgroup's accumulators that exist, two elements at a time.  `row(0)`, `row(1)`: the thread's two rows."""
         convert = getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32
         for half in range(2):
             at = row(half)
@@ -36,9 +36,9 @@ class Lines:
 
 
 def store_directly(dtype, accumulators, pointer, rows, width, thread):
-    """Of a thread's two rows (whether there is one, bytes in front of it) `width` columns, a multiple of 8.
+    """Stores `width` columns, a multiple of 8, of a thread's two rows.  `rows`: (whether the row exists, bytes in front of it) of both.
 
-    The four threads of a row exchange columns, so that each stores 16 bytes beside each other."""
+    The four threads of a row exchange columns, so that each stores 16 contiguous bytes."""
     lane = thread & 3
     convert = getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32
     odd, high = (lane & 1) != 0, (lane & 2) != 0
@@ -56,7 +56,8 @@ def store_directly(dtype, accumulators, pointer, rows, width, thread):
 
 
 def exchanged(words, distance: int, upper):
-    """Words i + distance of threads whose number lacks that bit for words i of those `distance` further, which are `upper`."""
+    """Exchanges words between threads that lie `distance`, a power of two, apart: words i + distance of the lower thread for words i of the
+    `upper` one."""
     result = list(words)
     for i in range(len(words)):
         if i & distance:
@@ -70,7 +71,7 @@ def exchanged(words, distance: int, upper):
 
 
 def clear_rows(base, first, rows: int, halves: int, thread, threads: int):
-    """Zeros for rows `first` to `rows` of a block in shared memory, `halves` times 64 columns; `threads` threads do it."""
+    """Writes zeros to rows `first` to `rows` of a block in shared memory, `halves` times 64 columns wide, by `threads` threads."""
     zeros = [reg.scalar(b32, init=0)] * 4
     start = base + ((thread & 7) << 4)
     for row in ptx.range_(first + signed(thread >> 3), rows, threads // 8):
@@ -79,13 +80,13 @@ def clear_rows(base, first, rows: int, halves: int, thread, threads: int):
 
 
 def stage_halves(dtype, accumulators, to, thread, rows: int):
-    """The accumulators of a warpgroup, 64 rows, rounded, to shared memory: see `stage_packed`."""
+    """Rounds the accumulators of a warpgroup, 64 rows, and stores them to shared memory as `stage_packed` does."""
     stage_packed(narrowed(list(accumulators), dtype), to, thread, rows)
 
 
 def stage_packed(packed, to, thread, rows: int):
-    """Accumulators in pairs to shared memory at `to`, as tensor copies and descriptors have it: rows of 128 bytes, whose
-    pieces of 16 are swizzled; after 64 columns follow the next 64, `rows` rows further.
+    """Stores accumulators, in pairs, to shared memory at `to`, in the order of tensor copies and descriptors: rows of 128 bytes, whose pieces
+    of 16 are swizzled.  Each next 64 columns lie `rows` rows further.
 
     A stmatrix stores four 8 x 8 blocks: rows 0 to 7 and 8 to 15 of two neighbouring pieces.  Lane l gives the address of
     row l % 16 of piece l / 16."""

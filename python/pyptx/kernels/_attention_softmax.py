@@ -1,9 +1,9 @@
 """The softmax of the forward kernel of attention on Hopper: what a thread does with its scores between the two products.
 
-A thread has parts of two rows, as _attention_forward.py tells.  Each row keeps its largest score, from which exponents are counted,
-and the sum of its exponentials; `factor` is what results so far are multiplied by when the largest score grows.  With `slack` that
-waits until a score is so much larger: exponentials then go up to 2^slack, and in most blocks nobody looks for the largest score of a
-row, and nothing is scaled.
+A thread has parts of two rows (`Warpgroup` in _attention_forward.py says which).  Each row keeps its largest score, which exponents are
+relative to, and the sum of its exponentials.  When the largest score grows, the results so far are multiplied by `factor`.  With `slack`
+it grows only when a score is larger by so much: exponentials then go up to 2^slack, and in most blocks the largest score of a row is not
+looked for, and nothing is scaled.
 """
 
 import contextlib
@@ -42,14 +42,14 @@ class Softmax:
         self._set_reach()
 
     def _set_reach(self):
-        """`slack` and `margin` as differences of scores."""
+        """Converts `slack` and `margin` to differences of scores."""
         if not self.plan.slack:
             return
         inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, self.c)
         ptx.inst.mul.rn.f32(self.reach, inverse, self.plan.slack)
         if self.plan.margin:
             ptx.inst.mul.rn.f32(self.margin, inverse, self.plan.margin)
-            ptx.inst.min.f32(self.margin, self.margin, 1e38)  # a base is finite, whatever the scale
+            ptx.inst.min.f32(self.margin, self.margin, 1e38)  # so that a base is finite, whatever the scale
 
     def _scale_where_grown(self):
         with ptx.if_(self.grew) if self.plan.slack else contextlib.nullcontext():
@@ -60,7 +60,7 @@ class Softmax:
             ptx.inst.mul.rn.f32(each, each, self.factor[i // 2 % 2])
 
     def _softmax(self, index, masked: bool, first: bool = False):
-        """scores become exp(scale (score - base)), and join the sums.  `first`: of a tile's first block."""
+        """Makes exp(scale (score - base)) of `scores`, and adds them to the sums.  `first`: the block is a tile's first one."""
         negatives = self._negatives(index, masked, first)
         for row in range(2):
             for each in self._of_row(row):
@@ -68,7 +68,7 @@ class Softmax:
             self._total_up(row)
 
     def _negatives(self, index, masked: bool, first: bool = False):
-        """What is added to the exponents of each row, once the block's scores count."""
+        """Takes the block's scores into account, and returns what is added to the exponents of each row."""
         if self.plan.softcap:
             self._cap()
         if self.plan.biased:
@@ -84,10 +84,10 @@ class Softmax:
         return self.negatives
 
     def _raise_where_above(self):
-        """The largest scores stay until a score of the warp reaches its row's limit; `grew` says so.
+        """Keeps the largest scores until a score of the warp reaches its row's limit; then `grew` is set.
 
-        Floats that are not negative are ordered as integers, of which one instruction takes the largest of three.  Of negative
-        ones it takes the least: a row whose limit is negative has the least integer for it, which every score reaches."""
+        Floats that are not negative are ordered as integers are, and one integer instruction finds the largest of three.  For negative
+        floats it finds the smallest.  So a row whose limit is negative has the least integer as its limit, which every score reaches."""
         highest = [self._highest_bits(row) for row in range(2)]
         above = [each >= limit for each, limit in zip(highest, self.limits, strict=True)]
         self.grew = ptx.warp.vote("any", above[0] | above[1], 0xFFFFFFFF)
@@ -120,7 +120,7 @@ class Softmax:
             ptx.inst.selp.s32(self.limits[row], LEAST, limit, limit < 0)
 
     def _raised(self, row: int, highest, masked: bool, first: bool = False):
-        """The largest score of a row joins those before it; returns what is added to exponents then."""
+        """Raises the row's largest score to `highest`, if that is larger, and returns what is added to exponents from then on."""
         before = apply(f32, ptx.inst.mov.f32, self.largest[row])
         ptx.inst.max.f32(self.largest[row], self.largest[row], highest)
         for distance in (1, 2):
@@ -152,17 +152,17 @@ class Softmax:
         ptx.inst.ex2.approx.ftz.f32(score, score)
 
     def _base(self, row: int):
-        """What is subtracted from exponents."""
+        """What is subtracted from the exponents of a row."""
         return apply(f32, ptx.inst.mul.rn.f32, self.largest[row], self.c)
 
     def _rescale(self, row: int, before, negative):
-        """Both exponents rounded: a largest score that stays gives 1, whatever the product's rounding error is."""
+        """Makes `factor` from the old and the new base.  Both are rounded the same way, so a largest score that stays gives exactly 1."""
         ptx.inst.mul.rn.f32(before, before, self.c)
         ptx.inst.add.f32(before, before, negative)
         ptx.inst.ex2.approx.ftz.f32(self.factor[row], before)
 
     def _mask(self, index):
-        """Keys that a row does not see get -inf."""
+        """Makes the scores of keys that a row does not see -inf."""
         plan, tiles = self.plan, self.tiles
         first = index * plan.keys + signed(self.first_column)
         for row in range(2):
@@ -183,7 +183,8 @@ class Softmax:
                     ptx.inst.selp.f32(each, each, -math.inf, begin <= column)
 
     def _add_bias(self, index):
-        """Divided by the scale, which scores are multiplied by later; of rows that there are not, that of the nearest."""
+        """Adds the bias to scores, divided by the scale, because scores are multiplied by that later.  Rows that do not exist load the bias of
+        the nearest one that does."""
         plan, tiles = self.plan, self.tiles
         inverse = apply(f32, ptx.inst.rcp.rn.f32, self._scale_of_scores())
         first = index * plan.keys + signed(self.first_column)
@@ -203,7 +204,7 @@ class Softmax:
                     ptx.inst.fma.rn.f32(score, bias, inverse, score)
 
     def _cap(self):
-        """scores = cap tanh(scale score / cap) / scale, so that what follows is as without."""
+        """scores = cap tanh(scale score / cap) / scale, so that what follows is the same as without a cap."""
         down = apply(f32, ptx.inst.div.rn.f32, self._scale_of_scores(), self.tiles.cap)
         up = apply(f32, ptx.inst.rcp.rn.f32, down)
         for each in self.scores:
@@ -215,13 +216,13 @@ class Softmax:
         return self.tiles.scale
 
     def _pack(self):
-        """p = the exponentials, rounded: registers 8t to 8t + 7 are the four of A for keys 16t to 16t + 15."""
+        """Rounds the exponentials to `p`: registers 8t to 8t + 7 become the four of operand A for keys 16t to 16t + 15."""
         convert = getattr(ptx.inst.cvt.rn, self.dtype.name + "x2").f32
         for i, each in enumerate(self.p):
             convert(each, self.scores[2 * i + 1], self.scores[2 * i])
 
     def _finish(self, row: int):
-        """The total of a row over its four threads; returns what the result is multiplied by."""
+        """Adds up the total of a row over its four threads, and returns what the result is multiplied by."""
         total = self.total[row]
         for distance in (1, 2):
             other = apply(f32, ptx.inst.shfl.sync.bfly.b32, total, distance, 31, 0xFFFFFFFF)
@@ -234,7 +235,7 @@ class Softmax:
         return inverse
 
     def _join_sink(self, row: int):
-        """The sink joins the total, which is then of exponents above `top`; returns what exponentials so far count there."""
+        """Adds the sink to the total, which is then relative to `top`, and returns the factor of the exponentials so far."""
         top, total = self.top[row], self.total[row]
         sink = self.tiles.sink()
         base = self._base(row)
@@ -247,7 +248,7 @@ class Softmax:
         return weight
 
     def _store_sums(self, lse):
-        """log(sum(exp(scale score))) of each row."""
+        """Stores log(sum(exp(scale score))) of each row."""
         tiles = self.tiles
         for row in range(2):
             at = tiles.row + self.number * 64 + self.first_row + 8 * row
@@ -266,7 +267,7 @@ class Softmax:
 
 
 def over_row(into, values, combine):
-    """`into` and all values combined, in two chains."""
+    """Combines `into` and all values in `into`, by two chains."""
     chains = [into, apply(f32, ptx.inst.mov.f32, values[0])]
     for i, each in enumerate(values[1:]):
         combine(chains[i % 2], chains[i % 2], each)

@@ -1,4 +1,4 @@
-"""What stands before and after the gradients of attention: sums of rows of queries, dq rounded, the gradient of sinks."""
+"""The kernels that run before and after the gradients of attention: the sums of each query, dq scaled and rounded, the gradient of sinks."""
 
 import math
 
@@ -10,20 +10,20 @@ from pyptx.types import b32, f32, s32, u32, u64
 
 __all__ = ["PAD", "finish_kernel", "padded_begin", "place_of", "prepare_kernel", "sinks_kernel"]
 
-PAD = 128  # rows of the sums, to which lengths are rounded up
+PAD = 128  # lengths are rounded up to a multiple of so many rows
 
 
 def padded_begin(begin, sequence):
-    """The row of the sums where a sequence's begin: each has at least its length, rounded up."""
+    """The row of the sums at which those of a sequence begin.  A sequence has room for its length, rounded up."""
     return (begin + sequence * PAD) & -PAD
 
 
 def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
-    """The kernel: (o, do, lse, dlse) to sums, as `backward_kernel` takes them, and with `dq` that, zeros; all contiguous.
+    """The kernel from (o, do, lse, dlse) to sums, as `backward_kernel` takes them, and, with `dq`, to zeros for dq.  All are contiguous.
 
-    o and do (B, H, M, D), lse and its gradient (B, H, M), which takes part in dS as -delta does.  `ragged`: o and do (M, H, D),
-    lse (H, M), and BEGINS, (P); the sums are (H, 2, R), those of a sequence at `padded_begin`.  A row is taken by `width / 8`
-    threads, 8 elements each.
+    o and do are (B, H, M, D); lse and its gradient are (B, H, M).  The gradient of lse is part of dS as -delta is.  `ragged`: o and do are
+    (M, H, D), lse (H, M), and BEGINS (P) follows; the sums are (H, 2, R), those of a sequence begin at `padded_begin`.  `width / 8` threads
+    take a row, 8 elements each.
     """
     lanes = 32 if width > 128 else width // 8
     rows = 128 // lanes
@@ -95,7 +95,7 @@ def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
 
 
 def place_of(bounds, begins, row):
-    """Of a row of what begins at `padded_begin`: which query it is of, and where the queries of its sequence end."""
+    """(the query, the end of the queries of its sequence) for a row of the sums, where sequences begin at `padded_begin`."""
     low, high = reg.scalar(u32, init=0), bounds - 1
     ptx.label("nearer")
     middle = (low + high) >> 1
@@ -110,7 +110,7 @@ def place_of(bounds, begins, row):
 
 
 def finish_kernel(dtype, width: int, ragged: bool = False):
-    """The kernel: dq in f32, as the backward adds registers up, times `scale`, rounded, (B, H, M, D), or (M, H, D)."""
+    """The kernel from dq in f32, in the order of `Warpgroup._add_dq`, to dq times `scale`, rounded, (B, H, M, D) or (M, H, D)."""
     pieces = width // 8
 
     def body(DQ, OUT, BEGINS=None):
@@ -118,7 +118,10 @@ def finish_kernel(dtype, width: int, ragged: bool = False):
         scale, length, padded, d = ptx.param(f32, "scale"), *(ptx.param(u32, name) for name in ("M", "R", "D"))
         convert = getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32
         at = reg.from_(ptx.special.ctaid.x(), u32) * 128 + reg.from_(ptx.special.tid.x(), u32)
-        piece, rows = at & (pieces - 1), at >> (pieces.bit_length() - 1)  # of rows 16 i + j and 16 i + j + 8: 8 i + j
+        piece, rows = (
+            at & (pieces - 1),
+            at >> (pieces.bit_length() - 1),
+        )  # 8 i + j stands for rows 16 i + j and 16 i + j + 8
         line = ((rows >> 3) << 4) + (rows & 7)
         group, row = quotient(line, padded)
         end = length
@@ -164,7 +167,8 @@ def finish_kernel(dtype, width: int, ragged: bool = False):
 
 
 def sinks_kernel():
-    """The kernel: (sums, sinks (H)) to dsinks (H), f32: minus the sum over queries of exp(sink - lse) delta.  A CTA a head."""
+    """The kernel from (sums, sinks (H)) to the gradient of sinks (H), f32: minus the sum over queries of exp(sink - lse) delta.  A CTA takes a
+    head."""
     threads = 256
 
     @kernel(

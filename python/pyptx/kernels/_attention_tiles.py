@@ -1,5 +1,5 @@
-"""Which tiles of queries a CTA of attention takes, and in which order: of sequences of one length, or of several behind each
-other.  With the arithmetic of integers that this needs.
+"""Which tiles of queries a CTA of attention takes, and in which order: of sequences of one length (`Tiles`), or of sequences of different
+lengths that lie one behind the other (`RaggedTile`).  At the end is the integer arithmetic that this needs.
 """
 
 from pyptx import ptx, reg
@@ -10,8 +10,8 @@ __all__ = ["RaggedTile", "Tiles", "sequence_of"]
 
 
 class Tiles:
-    """The tiles that a CTA takes.  With a mask to the right later rows see more keys: the tiles of `together` heads are a round,
-    from the last rows to the first, then come the next heads'.  Or they come in pairs of a long and a short one."""
+    """The tiles that a CTA takes.  With a mask to the right, later rows see more keys.  Then the tiles of `together` heads form a round, from
+    the last rows to the first, and the next heads follow; or tiles come in pairs of a long and a short one."""
 
     def __init__(self, plan):
         self.plan = plan
@@ -21,7 +21,7 @@ class Tiles:
         self._find()
 
     def take(self, **tensors):
-        """Pointers to those that there are, by name."""
+        """Makes attributes with pointers of the tensors that are not None, by name."""
         for name, tensor in tensors.items():
             if tensor is not None:
                 setattr(self, name, *ptx.global_ptrs(tensor))
@@ -40,9 +40,9 @@ class Tiles:
         self.end = self.M
 
     def each(self):
-        """A loop over the CTA's tiles.  In its body: `row`, `head`, `batch`, `kv_head`, the blocks of keys `first` to `last`.
+        """A loop over the CTA's tiles.  In its body, `row`, `head`, `batch`, `kv_head` and the blocks of keys `first` to `last` are set.
 
-        Rows from `end` on are none of the tile: there are no such, or, of the first tile `from_end`, they are the next one's."""
+        Rows from `end` on do not belong to the tile: they do not exist or, for the first tile `from_end`, belong to the next one."""
         plan = self.plan
         for back, head in self._places():
             self.batch, self.head = self.of_head.quotient(head)
@@ -56,26 +56,28 @@ class Tiles:
             yield
 
     def _turn(self):
-        """The CTA's first tile, and how far the next one is."""
+        """(the CTA's first tile, the distance to its next one)."""
         return reg.from_(ptx.special.ctaid.x(), u32), reg.from_(ptx.special.nctaid.x(), u32)
 
     def _places(self):
-        """A loop over the CTA's tiles: how many tiles of the head are behind each, and which of all heads it is."""
+        """A loop over the CTA's tiles: yields (how many tiles of the head lie behind it, the number of the head among all)."""
         first, step = self._turn()
         if self.plan.returning:
             yield from self._back_and_forth(first, step)
         else:
             for tile in ptx.range_(first, self.count, step):
                 back, head = self._of_round(tile)
-                if self.plan.uneven and not self.plan.right:  # else those that are not full fall on the same CTAs
+                if (
+                    self.plan.uneven and not self.plan.right
+                ):  # otherwise tiles that are not full would go to the same CTAs
                     _, back = quotient(back + divided(tile - back, step), self.row_tiles)
                 yield back, head
 
     def _back_and_forth(self, first, step):
-        """Every second time the CTAs take tiles in the other order: who has had the longest has the shortest then.
+        """Every second time the CTAs take tiles in the opposite order, so that the CTA with the longest tile then has the shortest.
 
-        Where `together` is 0, of two heads' tiles the longest of one and the shortest of the other are a pair, and so on.  A CTA
-        takes pairs, whose work is the same."""
+        If `together` is 0, the longest tile of one head and the shortest of another form a pair, the second longest and the second shortest
+        form the next, and so on.  A CTA takes pairs, whose work is the same."""
         whole, rest = quotient(self.count, step)
         other = step - 1 - first
         last = apply(u32, ptx.inst.selp.u32, other, first, (whole & 1) != 0)
@@ -101,22 +103,22 @@ class Tiles:
             yield back, head
 
     def _of_round(self, tile):
-        """The tile's place and head, where `together` heads are a round; of the last, as many as are left."""
+        """(how many tiles lie behind it, the head) for a tile, where `together` heads form a round.  The last round has the heads that are left."""
         round_, rest = self.rounds.quotient(tile)
         begin = round_ * self.together
         back, within = quotient(rest, apply(u32, ptx.inst.min.u32, self.together, self.B * self.H - begin))
         return back, begin + within
 
     def place(self, column: int, row):
-        """Where a box of q or o begins."""
+        """The coordinates of a box of q or o."""
         return (column, row, self.head, self.batch)
 
     def key_boxes(self, index):
-        """The boxes of a block of keys: which row of the block, and where in the tensor behind the column."""
+        """Yields (the first row in the block, the coordinates after the column) for each box of a block of keys."""
         yield 0, (index * self.plan.keys, self.kv_head, self.batch)
 
     def boxes_of_k(self, index, bytes_: int):
-        """The copies of a block of k: bytes behind its beginning, and where the box begins in the tensor."""
+        """Yields (the first byte in the block, the coordinates) for each copy of a block of k."""
         plan = self.plan
         for row, place in self.key_boxes(index):
             for i in range(bytes_ // (plan.keys * plan.line)):
@@ -125,20 +127,20 @@ class Tiles:
     boxes_of_v = boxes_of_k
 
     def query(self, row):
-        """Which query a row is."""
+        """The number of the query in a row."""
         return row
 
     def sums_at(self, row):
-        """The place of a row among the sums."""
+        """The index of a row in log-sum-exp."""
         return apply(u64, ptx.inst.mul.wide.u32, self.batch * self.H + self.head, self.M) + row
 
     def sink(self):
-        """That of the head, as an exponent of 2."""
+        """The sink of the head, as an exponent of 2."""
         value = apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(self.sinks + self.head * 4))
         return apply(f32, ptx.inst.mul.rn.f32, value, LOG2_E)
 
     def _blocks(self):
-        """Blocks `first` to `last` are visited, downwards; those from `whole_first` to `whole_last` need no mask."""
+        """Sets which blocks are visited: from `last` down to `first`.  Those from `whole_first` to `whole_last` need no mask."""
         plan = self.plan
         end, whole = signed(self.N), signed(self.N)  # keys that some row sees, that all rows see
         if plan.right:
@@ -161,10 +163,11 @@ class Tiles:
 
 
 def sequence_of(tile, sequences, lane, bounds, rows: int):
-    """Which of the sequences behind each other a tile of `rows` rows is of, counted from 1; 0: there are fewer tiles.  And its
-    place, 0 for the last of the sequence's tiles.  `bounds`: of a sequence's number its first row and the one behind its last.
+    """(the sequence of a tile of `rows` rows, its place in the sequence), where sequences lie one behind the other.  Sequences are counted from
+    1; 0 means that there are fewer tiles.  The place of the last tile of a sequence is 0.  `bounds(number)`: the first row of a sequence, and
+    the one behind its last.
 
-    All threads look for it: a lane counts the tiles of a sequence, 32 at a time."""
+    All threads look for it, 32 sequences at a time: each lane counts the tiles of one."""
     tiles, upto = reg.scalar(u32), reg.scalar(u32)
     found = reg.scalar(u32, init=0)
     for base in ptx.range_(reg.scalar(u32, init=0), sequences, 32):
@@ -194,8 +197,8 @@ def sequence_of(tile, sequences, lane, bounds, rows: int):
 
 
 class RaggedTile(Tiles):
-    """The CTA's tile of sequences that lie behind each other: q (M, H, D), k (N, HK, D); sequence b is rows begins[b] to
-    begins[b + 1].  Tiles that are not there end their CTA: the grid is as large as it could be."""
+    """The CTA's only tile, where sequences lie one behind the other: q (M, H, D), k (N, HK, D); sequence b has the rows from begins[b] to
+    begins[b + 1].  The grid has as many CTAs as there could be tiles; those without a tile end."""
 
     def __init__(self, plan, begins, key_begins):
         self.begins, self.key_begins = begins, key_begins
@@ -236,15 +239,16 @@ class RaggedTile(Tiles):
         return apply(u64, ptx.inst.mul.wide.u32, self.head, self.total) + (self.begin + row)
 
 
-# Arithmetic: each writes an instruction, or few, into a new register.
+# Integer arithmetic: each function writes one instruction, or a few, whose result is in a new register.
 
 
 def apply(kind, instruction, *operands):
+    """Writes the instruction with a new register of type `kind` for its result, and returns that."""
     return apply_to(reg.scalar(kind), instruction, *operands)
 
 
 class Divisor:
-    """A number that divides many: once a division, then a product and a correction.
+    """A number that divides many others: it takes one division, then a product and a correction for each.
 
     With m = (2^32 - 1) / d, m n / 2^32 is n / d or one less, for n below 2^31."""
 
@@ -253,7 +257,7 @@ class Divisor:
         self.factor = apply(u32, ptx.inst.div.u32, 0xFFFFFFFF, by)
 
     def quotient(self, value):
-        """value / by and the rest."""
+        """(value / by, the remainder)."""
         whole = apply(u32, ptx.inst.mul.hi.u32, value, self.factor)
         rest = value - whole * self.by
         more = rest >= self.by
@@ -267,7 +271,7 @@ def signed(value):
 
 
 def bounds_of(begins, index):
-    """begins[index] and begins[index + 1]."""
+    """(begins[index], begins[index + 1])."""
     at = begins + index * 4
     return tuple(apply(u32, ptx.inst.ld.global_.nc.u32, ptx.addr(at, 4 * i)) for i in range(2))
 
@@ -282,7 +286,7 @@ def divided(value, by):
 
 
 def floor_divided(value, by: int):
-    """Towards minus infinity."""
+    """value / by, rounded towards minus infinity."""
     whole = apply(s32, ptx.inst.div.s32, value, by)
     rest = value - whole * by
     ptx.inst.sub.s32(whole, whole, 1, pred=rest < 0)

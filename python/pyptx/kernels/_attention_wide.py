@@ -1,8 +1,7 @@
 """dk and dv of attention on Hopper for heads of more than 128 elements, or with values of another size than keys.
 
-A CTA takes 64 keys, whose gradients fill the registers of a warpgroup each: one makes P and dv, the other P, dS and dk.  Both
-compute S, and neither waits for the other before it stores its result in the place of an operand.  dq is made by
-_attention_dq.py.
+A CTA takes 64 keys.  Each of their two gradients fills the registers of a warpgroup: one computes P and dv, the other P, dS and dk.  Both
+compute S.  They meet only before they store their results in the place of the operands.  _attention_dq.py computes dq.
 """
 
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ __all__ = ["Wide", "wide_kernel"]
 
 @dataclass(frozen=True)
 class Wide(Backward):
-    """How the kernel for one size of heads is cut; `of_values`: elements of v, rounded up to a multiple of 64."""
+    """How the kernel for one size of heads is cut.  `of_values`: elements of a head of v, rounded up to a multiple of 64."""
 
     rows: int = 64
     dq: bool = False
@@ -41,7 +40,7 @@ class Wide(Backward):
 
 
 def wide_kernel(dtype, plan: Wide):
-    """The kernel: (q, k, v, do, sums) to (dk, dv); shapes as in `backward_kernel`, dv and do with the elements of v."""
+    """The kernel from (q, k, v, do, sums) to (dk, dv).  Shapes are as in `backward_kernel`; v, do and dv may have fewer elements than q."""
 
     def consume(shared, tile, thread, group, _, results):
         with ptx.if_(group == 1):
@@ -53,7 +52,7 @@ def wide_kernel(dtype, plan: Wide):
 
 
 class OfValues(Warpgroup):
-    """dv of the CTA's keys."""
+    """The warpgroup that computes dv of the CTA's keys."""
 
     which = 1
 
@@ -117,7 +116,7 @@ class OfValues(Warpgroup):
 
 
 class OfKeys(OfValues):
-    """dk of the CTA's keys."""
+    """The warpgroup that computes dk of the CTA's keys."""
 
     which = 0
 

@@ -1,4 +1,4 @@
-"""Memory of the driver that all GPUs of a process reach: what workspaces of JAX programs are made of, as XLA moves what is its own."""
+"""Memory that all GPUs of a process reach, allocated by the driver, for the workspaces of JAX programs: XLA may move its own memory."""
 
 import ctypes
 import os
@@ -34,7 +34,7 @@ class Memory:
                 self._do("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
 
     def _open(self, ordinal: int, device, other: int, peer, context) -> None:
-        """The memory of `other`, for kernels of the current context, which is `ordinal`'s."""
+        """Lets kernels of the current context, which is that of device `ordinal`, reach the memory of device `other`."""
         if not self._made(ctypes.c_int, "cuDeviceCanAccessPeer", device, peer).value:
             raise LaunchValueError(f"a workspace of a mesh: CUDA device {ordinal} does not reach the memory of {other}")
         self._do("cuCtxEnablePeerAccess", context, 0, fine=(0, ALREADY_ENABLED))

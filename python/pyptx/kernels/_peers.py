@@ -1,7 +1,7 @@
-"""What kernels of several GPUs of one host share: a workspace that all of them reach, and the way in which CTAs exchange data in it.
+"""`Exchange`, by which CTAs of kernels on several GPUs of one host exchange data, in a workspace of each GPU that all of them reach.
 
-Every rank has a workspace of one size.  A kernel that exchanges pushes: CTA b of a rank stores what CTA b of another rank needs into
-that one's workspace, raises a flag there, and waits for the flags of the others in its own.  Nothing else is agreed upon:
+All ranks have workspaces of the same size.  Kernels push: CTA b of a rank stores what CTA b of another rank needs into the workspace of
+that rank, raises a flag there, and waits for the flags of the others in its own workspace.  Nothing else is agreed upon:
 
     exchange = Exchange(spaces, rank, room)       # reads how often this CTA has exchanged
     store to exchange.slot(peer, rank)            # of the workspace of `peer`
@@ -9,9 +9,9 @@ that one's workspace, raises a flag there, and waits for the flags of the others
     load from exchange.slot(rank, peer)           # of the own workspace
     exchange.end()
 
-Two halves of the slots take turns.  Who writes a half again has seen the flags of the launch between, and those are raised by launches
-that begin when the one that read the half is over.  So there is no handshake at the end, all ranks make the same launches in the same
-order, and each makes them in one stream.  The count is in memory: a captured graph may be replayed.
+Two halves of the slots take turns.  A CTA that writes a half again has seen the flags of the launch in between, and that launch began on
+every rank after the one that read the half had ended.  So no handshake is needed at the end, if all ranks make the same launches in the
+same order, each in one stream.  The count of exchanges is in memory, so a captured graph may be replayed.
 """
 
 import inspect
@@ -32,24 +32,27 @@ __all__ = [
 ]
 
 MOST_CTAS, MOST_RANKS, PHASES = 256, 8, 2
-COUNTS = PHASES * MOST_RANKS * MOST_CTAS * 4  # where the counts are: behind the flags
+COUNTS = PHASES * MOST_RANKS * MOST_CTAS * 4  # the first byte of the counts, behind the flags
 HEADER = 32768  # bytes of flags and counts
-GATHER_FLAGS = COUNTS + MOST_CTAS * 4  # of gathers, which have slots of their own: a copy counts nothing
+GATHER_FLAGS = (
+    COUNTS + MOST_CTAS * 4
+)  # the first byte of the flags of gathers, which have slots of their own, as a copy does not count
 assert GATHER_FLAGS + 2 * MOST_RANKS * 16 <= HEADER
 
 
 def words_of(room: int, ranks: int) -> int:
-    """32-bit words of a workspace whose slots have `room` bytes: a slot for each rank and one for results, and those of gathers, twice."""
+    """The 32-bit words of a workspace whose slots have `room` bytes.  It has, twice, a slot for each rank, one for results, and a slot for each
+    rank's rows in gathers."""
     return gathered_at(room, ranks, 2, 0) // 4
 
 
 def gathered_at(room: int, ranks: int, half: int, source: int) -> int:
-    """Where the rows of a rank lie, in bytes."""
+    """The first byte of the rows of rank `source` in gathers."""
     return HEADER + (2 * (ranks + 1) + half * ranks + source) * room
 
 
 class Exchange:
-    """The calling CTA's part.  `spaces`: pointers to the workspaces by rank; `room`: bytes of a slot."""
+    """The calling CTA's part in an exchange.  `spaces`: pointers to the workspaces, by rank; `room`: bytes of a slot."""
 
     def __init__(self, spaces, rank: int, room: int):
         self.rank, self.ranks, self.room = rank, len(spaces), room
@@ -66,25 +69,25 @@ class Exchange:
 
     @property
     def others(self) -> list[int]:
-        """The other ranks, each rank in another order, so that not all push to one."""
+        """The other ranks, in another order on each rank, so that not all push to the same one at a time."""
         return [(self.rank + 1 + i) % self.ranks for i in range(self.ranks - 1)]
 
     def slot(self, where: int, source: int):
-        """The address of what `source` pushes into the workspace of `where`; `source` = the number of ranks: the results."""
+        """The address of the slot for `source` in the workspace of `where`.  The slot for results is that of `source` = the number of ranks."""
         return self.pointers[where] + self.half + (HEADER + source * self.room)
 
     def _flag(self, where: int, source: int, phase: int):
         return self.pointers[where] + self.cta * 4 + (phase * MOST_RANKS + source) * MOST_CTAS * 4
 
     def signal(self, phase: int):
-        """All that this CTA stored is there for those that wait."""
+        """Raises this CTA's flags: those that wait for them see all that it has stored."""
         ptx.bar.sync(0)
         for i, other in enumerate(self.others):
             with ptx.if_(self.thread == i):
                 ptx.inst.st.release.sys.global_.u32(ptx.addr(self._flag(other, self.rank, phase)), self.next)
 
     def wait(self, phase: int):
-        """All that the same CTA of the others stored is here."""
+        """Waits for the flags of the same CTA of all other ranks."""
         for i, other in enumerate(self.others):
             with ptx.if_(self.thread == i):
                 flag, seen = self._flag(self.rank, other, phase), reg.scalar(u32)
@@ -96,7 +99,7 @@ class Exchange:
         ptx.bar.sync(0)
 
     def end(self):
-        """Counts this exchange, also for CTAs that a smaller grid has not."""
+        """Counts this exchange, also for the CTAs that a larger grid would have."""
         with ptx.if_(self.thread == 0):
             ptx.inst.st.global_.u32(ptx.addr(self.count), self.next)
         with ptx.if_(self.cta == 0):
@@ -106,11 +109,12 @@ class Exchange:
 
 
 def peer_kernel(name: str, ranks: int, inputs: dict, outputs: dict, body, *, mesh: bool, template: dict, **options):
-    """A kernel of the inputs, what says where the workspaces are, then the outputs: `body(inputs, spaces, outputs, rank, **template)`.
+    """A kernel that exchanges.  It calls `body(inputs, spaces, outputs, rank, **template)`.
 
-    `inputs`, `outputs`: Tiles by name; `template`: names and defaults of its template values; options of @kernel.  A workspace is a
-    tensor, and `rank` a template value.  For a `mesh` of JAX, all of whose devices run one program, the rank is data, a tensor of one
-    u32, of each rank there is a body, and the addresses of the workspaces are scalars.
+    inputs, outputs: Tiles by name.  template: names and defaults of template values.  options: those of @kernel.
+    mesh: False: each workspace is a tensor, between inputs and outputs, and `rank` is a template value.  True, for JAX, where all devices
+        run one program: the rank is data, a tensor of one u32; the addresses of the workspaces are scalars; the text has a body for each
+        rank.
     """
     spaces = [f"S{rank}" for rank in range(ranks)]
     between = ["Rank"] if mesh else spaces
@@ -141,7 +145,7 @@ def peer_kernel(name: str, ranks: int, inputs: dict, outputs: dict, body, *, mes
 
 
 def by_rank(Rank, spaces: list[str], run):
-    """`run(rank, pointers)` for the rank that the tensor says; `spaces`: the scalars that are the workspaces' addresses."""
+    """Writes `run(rank, pointers)` for each rank; the one that the tensor names runs.  `spaces`: the scalars with the workspaces' addresses."""
     own = reg.scalar(u32)
     ptx.inst.ld.global_.u32(own, ptx.addr(ptx.global_ptrs(Rank)[0]))
     for rank in range(len(spaces)):

@@ -1,7 +1,7 @@
-"""`attention`: which kernel runs for which heads, masks and lengths; its gradient; the function in torch's own words.
+"""`attention`, and `scaled_dot_product_attention`, which takes torch's arguments: which kernel runs for which heads, masks and lengths.
 
-The kernels are in _attention_forward.py, _attention_decode.py and what _attention_gradient.py names; what a call may be given is
-in _attention_arguments.py.
+_attention_arguments.py checks the arguments.  _attention_forward.py, _attention_mma.py, _attention_blackwell.py, _attention_fp8.py,
+_attention_decode.py and _attention_cache.py have the kernels of the forward, and _attention_gradient.py names those of the backward.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ from pyptx.types import bf16
 
 __all__ = ["attention", "scaled_dot_product_attention"]
 
-PLAIN = dict.fromkeys(("skips", "from_end", "joined", "pairs", "direct", "uneven"), False)  # a tile after the other
+PLAIN = dict.fromkeys(("skips", "from_end", "joined", "pairs", "direct", "uneven"), False)  # one tile after the other
 
-ELSEWHERE = {  # names of torch, flash_attn and its kin
+ELSEWHERE = {  # names of arguments in torch, flash_attn and the like, and what to write here
     **dict.fromkeys(("softmax_scale", "sm_scale"), "scale"),
     **dict.fromkeys(("dropout_p", "dropout"), "left out: there is no dropout"),
     **dict.fromkeys(("attn_mask", "attn_bias", "bias", "key_padding_mask", "alibi_slopes"), "mask, a tensor that is added to scores, or of bool"),
@@ -88,38 +88,39 @@ def attention(
     cu_seqlens: Any = None, lengths: Any = None, block_table: Any = None, lse: bool = False,
     deterministic: bool = False, out: Any = None, **named: Unpack[Nothing],
 ) -> Any:  # fmt: skip
-    """softmax(scale q k^T) v of heads, in f16, bf16 or float8_e4m3fn; sums are f32.  GPUs since sm_80: Hopper's by wgmma, Blackwell's
-    forward by tcgen05, all else by mma.sync; and the simulator.
+    """softmax(scale q k^T) v for heads in f16, bf16 or float8_e4m3fn; sums are f32.  It runs on GPUs since sm_80 (on Hopper by wgmma, on
+    Blackwell by tcgen05 in the forward, otherwise by mma.sync) and on the simulator.
 
-    q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV); the result is (B, H, M, DV).  HK divides H: that many heads of q share
-    one of k and v.  D is a multiple of 8 up to 256, DV one up to D.  Any strides; a tensor whose rows are not side by side, or
-    do not begin at multiples of 16 bytes, is copied first.
+    q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV); the result is (B, H, M, DV).  HK divides H: H / HK heads of q share a head of
+    k and v.  D is a multiple of 8 up to 256, DV one up to D.  Strides are arbitrary; a tensor whose rows are not contiguous, or do not
+    begin at multiples of 16 bytes, is copied first.
 
-    - causal: query i sees the keys up to i + N - M: the last query sees all.
-    - window: an int w: a query sees its own key and the w - 1 before it, and without `causal` the w - 1 behind it.  Or a pair, as
-      flash_attn's window_size: so many keys before its own and behind it, -1 for all.
+    - causal: query i sees the keys up to i + N - M, so that the last query sees all.
+    - window: an int w: a query sees its own key, the w - 1 before it and, without `causal`, the w - 1 after it.  Or a pair, as
+      flash_attn's window_size: the numbers of keys before its own and after it, -1 for all.
     - softcap: scores s become softcap tanh(s / softcap).
-    - scale: 1 / sqrt(D) if not given; positive.
-    - mask: what is added to scores, in q's type, or bool, True where a key counts: (B, H, M, N), or 1 or nothing where all have
-      the same.  Beside all of the above and sinks, without a gradient: `scaled_dot_product_attention` has that, by torch's own.
-    - scale_q, scale_k, scale_v: of q, k, v in float8_e4m3fn, whose result is bf16: f32 tensors of one number, or (H), (HK), (HK);
-      what the elements of a head are multiplied by.
-    - sinks: (H) floating-point, a logit of each head that stands beside the scores of its queries: it adds to what exponentials
-      are divided by, and to lse, and has no value.
-    - cu_seqlens: sequences of different lengths behind each other: q (M, H, D), k (N, HK, D), v (N, HK, DV), and where each
-      sequence begins, B + 1 numbers of int32 on the device, from 0 to M, or N; a pair where those of q and k differ.
-    - lengths: (B) int32: k and v are a cache, and these many keys of each sequence are there.  With cu_seqlens that is of q alone.
-      k and v may be float8_e4m3fn beside q in another type, with scale_k and scale_v.
-    - block_table: (B, T) int32: k (P, page, HK, D) and v are pages of a cache, page a power of two; sequence b has the pages
-      block_table[b].  Needs `lengths`.
-    - deterministic: the gradient of q has the same bits every time; it costs two products more.  So it is under
+    - scale: positive; 1 / sqrt(D) if it is not given.
+    - mask: (B, H, M, N), of q's type, added to scores; or bool, True where a key counts.  A dimension may be 1, and leading ones may be
+      left out, if all have the same.  It goes with the arguments above and sinks, and has no gradient; for masks with gradients
+      `scaled_dot_product_attention` calls torch's function.
+    - scale_q, scale_k, scale_v: for q, k, v in float8_e4m3fn, whose result is bf16: f32 tensors of one number, or (H), (HK), (HK), that
+      the elements of a head are multiplied by.
+    - sinks: (H), floating-point: a logit of each head.  Its exponential is added to the sum that divides the result, and to lse.
+    - cu_seqlens: sequences of different lengths are packed one behind another: q (M, H, D), k (N, HK, D), v (N, HK, DV).  cu_seqlens says
+      where each begins: B + 1 numbers of int32 on the device, from 0 to M, or N; a pair if those of q and of k differ.
+    - lengths: (B) int32: k and v are a cache with so many keys of each sequence.  With lengths, cu_seqlens is of q alone, and k and v may be
+      float8_e4m3fn, with scale_k and scale_v, where q has another type.
+    - block_table: (B, T) int32: k (P, page, HK, D) and v are pages of a cache, where page is a power of two; sequence b has the pages
+      block_table[b].  It needs `lengths`.
+    - deterministic: the gradient of q has the same bits every time, which costs two products more; also under
       torch.use_deterministic_algorithms.
-    - out: the result's memory: any strides; beside k and v, and beside q or all of it.
-    - lse=True: returns (result, log(sum(exp(scores))) of each query, f32: (B, H, M), or (H, M) with cu_seqlens).
+    - out: memory for the result, with any strides, that does not overlap k and v, nor q, unless it is all of q.
+    - lse=True: returns (result, the logarithm of the sum of exponentials of each query's scores), the latter f32, (B, H, M), or (H, M) with
+      cu_seqlens.
 
-    Differentiable without lengths or block_table, in f16 and bf16.  A query that sees no key has result 0 and lse -inf.  Few
-    queries against many keys share the keys among CTAs.  What is in cu_seqlens, lengths and block_table is checked on the
-    simulator alone: a GPU goes where it says.  Raises LaunchTypeError and LaunchValueError for types, shapes and options that do not fit.
+    Differentiable in f16 and bf16 without mask, lengths and block_table.  A query that sees no key has result 0 and lse -inf.  If few
+    queries meet many keys, CTAs share the keys.  The numbers in cu_seqlens, lengths and block_table are checked on the simulator only; a
+    GPU reads where they say.  Raises LaunchTypeError and LaunchValueError for types, shapes and options that do not fit.
 
     Example:
         q, k, v = (torch.randn(1, 2, 100, 64, dtype=torch.bfloat16) for _ in range(3))
@@ -169,10 +170,10 @@ def scaled_dot_product_attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *,
     scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
-    """torch.nn.functional.scaled_dot_product_attention by `attention`.  What that does not take, as dropout, f32, or a mask beside
-    gradients, goes to torch's own.
+    """torch.nn.functional.scaled_dot_product_attention by `attention`.  Calls that `attention` does not take, for example with dropout, f32,
+    or a mask beside gradients, go to torch's own function.
 
-    As there, `is_causal` counts from the first query: query i sees the keys up to i.  Raises what torch's raises.
+    As in torch, `is_causal` aligns the first query with the first key: query i sees the keys up to i.  Raises what torch's function raises.
 
     Example:
         q = torch.randn(1, 2, 100, 64, dtype=torch.bfloat16)
@@ -193,7 +194,7 @@ def scaled_dot_product_attention(
 
 
 def _takes(q, k, v, scale, grouped: bool) -> bool:
-    """Whether `attention` takes such tensors of torch, none of which is broadcast."""
+    """Whether `attention` takes these tensors of torch.  Tensors that would have to be broadcast it does not take."""
     if not all(hasattr(each, "dim") and each.dim() == 4 and not is_loose(each) for each in (q, k, v)):
         return False
     if not q.dtype == k.dtype == v.dtype or type_name(q) not in TYPES:
@@ -207,7 +208,7 @@ def _takes(q, k, v, scale, grouped: bool) -> bool:
 
 
 def _takes_mask(q, k, v, mask) -> bool:
-    """Whether such a mask of torch is one of `attention`, and nobody asks for gradients."""
+    """Whether `attention` takes this mask of torch, and no gradients are asked for."""
     if compiling(q) or (recorded(q) and any(each.requires_grad for each in (q, k, v, mask))) or is_loose(mask):
         return False
     whole, shape = (*q.shape[:3], k.shape[2]), (1,) * (4 - mask.dim()) + tuple(mask.shape)
@@ -216,7 +217,8 @@ def _takes_mask(q, k, v, mask) -> bool:
 
 
 class Dense(_core.Choice):
-    """`attention` of sequences of one length, as (result, log-sum-exp): in C++ for tensors that look like earlier ones."""
+    """`attention` for sequences of one length, which returns (result, log-sum-exp).  Called in C++ for tensors that look like those of an
+    earlier call, otherwise by `_choose`."""
 
     def _choose(self, tensors, out=None, *, causal, window, softcap, scale, top_left, target, lse, deterministic):
         q, k, v = by_autocast(*tensors[:3])
@@ -235,7 +237,7 @@ class Dense(_core.Choice):
         return result if lse else (result, None)
 
     def keep(self, tensors, given, masks: Masks, top_left, lse, deterministic, run, options):
-        """Such tensors go to the kernel at once, where it is given them as they are."""
+        """Lets later calls with such tensors go straight to the kernel, if it takes them as they are."""
         picks = [index for index, tensor in enumerate(tensors) if tensor is not None]
         if all(tensors[index] is each for index, each in zip(picks, given, strict=True)):
             told = dataclasses.asdict(masks) | {"top_left": top_left, "target": simulated.target}
@@ -254,7 +256,7 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
     differentiable = out is None and _differentiated(q, k, v, *beside)
     if compiling(q):
         key, options, few = _planned(*told, masks, top_left, True)
-        differentiable = out is None  # what asks for derivatives is not known
+        differentiable = out is None  # whether gradients are asked for is not known
     elif all([isinstance(size, int) for each in told for size in each.shape]):
         key, options, few = _planned_once(*told, masks, top_left)
     else:  # make_fx with symbols, which have no hash
@@ -311,7 +313,7 @@ def _masked_kernel(name, width, values, right, left, softcap, sinks, mma: bool):
 
 
 def _other_than_hopper(tensor) -> str:
-    """What makes the forward on the tensor's GPU, or on that which is simulated; "" for Hopper."""
+    """Which kernels run on the tensor's GPU, or on the simulated one: "" for Hopper's, "blackwell" and a target, or "mma"."""
     return _of_device() if getattr(tensor, "is_cuda", False) else _of_target(simulated.target or "sm_90a")
 
 
@@ -334,12 +336,12 @@ def _chosen(tensor, key):
 
 
 def _made(tensor, maker: str, *key):
-    """What a function of this module makes of the key; where the compiler traces it finds it again by its name."""
+    """What the function `maker` of this module returns for the key.  Where torch.compile traces, it is found as an attribute."""
     return getattr(CHOSEN, _name_for_compiler(maker, *key)) if compiling(tensor) else globals()[maker](*key)
 
 
 def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: bool, traced=False):
-    """What chooses the kernel; its runtime scalars; whether so few rows meet so many keys that the keys have to be shared.
+    """(what chooses the kernel, its runtime scalars, whether so few rows meet so many keys that CTAs have to share the keys).
 
     Where the compiler traces, sizes may be symbols."""
     check(q, k, v)
@@ -360,7 +362,7 @@ def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: b
 
 
 def _rounded(width) -> int:
-    """Up to a size that there is a kernel for."""
+    """The next larger size for which there is a kernel."""
     return next(each for each in (64, 128, 192, 256) if width <= each)
 
 
@@ -376,8 +378,8 @@ def _is_deterministic(q, asked) -> bool:
 
 
 def _differentiated(*tensors) -> bool:
-    """Whether somebody may ask for a derivative: of a torch tensor that says so, of any JAX value; inside torch.func's
-    transforms, where a tensor of vmap does not say what an outer grad wants."""
+    """Whether a gradient may be asked for: if a tensor of torch requires it, for all values of JAX, and inside torch.func's transforms, where a
+    tensor of vmap does not tell whether an outer `grad` needs it."""
     if any(getattr(each, "requires_grad", False) or hasattr(each, "aval") for each in tensors):
         return True
     if not hasattr(tensors[0], "storage_offset"):  # not of torch
@@ -433,7 +435,7 @@ def _ragged_fp8(q, k, v, masks: Masks, scales, sinks, cu_seqlens, lse: bool, out
 
 
 def _fp8_by_mma(q, k, v, beside, told, ragged: bool, options: dict, sums: tuple, lse: bool, out):
-    """In bf16, which has all numbers of e4m3."""
+    """Attention in e4m3 on GPUs other than Hopper: computed in bf16, which represents all numbers of e4m3."""
     run = _made(q, "_mma_of_fp8", _rounded(q.shape[-1]), _rounded(v.shape[-1]), *told[:-1], ragged, told[-1])
     return result_of(run, (*(cast(each, "bfloat16") for each in (q, k, v)), *beside), options, sums, lse, out, False)
 
@@ -538,7 +540,7 @@ def _decode(q, k, v, masks: Masks, sinks, lengths, table, lse: bool, out):
 def _parts(tiles: int, blocks: int) -> int:
     """Into how many parts the keys of a sequence are cut, so that all multiprocessors are busy, each for four blocks or more.
 
-    Each time that the multiprocessors begin anew costs as much as 4 % of the work."""
+    Each wave of CTAs costs 4 % of the work besides."""
     most = max(1, min(64, blocks // 4))
 
     def idle(parts):
@@ -549,7 +551,7 @@ def _parts(tiles: int, blocks: int) -> int:
 
 
 def _cached(q, k, v, masks: Masks, scales, sinks, cu_seqlens, lengths, table, lse: bool, out):
-    """By mma.sync, which takes every form of a cache.  Queries of e4m3 are bf16 here, which has all of its numbers."""
+    """Attention of a cache by mma.sync, which takes every form of one.  Queries in e4m3 become bf16, which represents all of their numbers."""
     ragged, narrow = cu_seqlens is not None, type_name(k) == FP8
     check_cache(q, k, v, cu_seqlens, lengths, table)
     beside = () if sinks is None else (checked_sinks(sinks, int(q.shape[1])),)
@@ -597,7 +599,8 @@ def _cached(q, k, v, masks: Masks, scales, sinks, cu_seqlens, lengths, table, ls
 
 
 def _widened_queries(q, scales, ragged: bool):
-    """q in bf16 where it is e4m3, and scales of k and v.  That of q joins k's; where its heads have one each, q is multiplied."""
+    """(q, scale of k, scale of v) with q in bf16 if it is e4m3.  A single scale of q is multiplied with that of k; if each head has one, q
+    itself is multiplied."""
     scale, of_k, of_v = scales
     if type_name(q) != FP8:
         if scale is not None:
@@ -614,7 +617,7 @@ def _widened_queries(q, scales, ragged: bool):
 
 
 def _parts_of(q, tiles, keys, *of_warps) -> int:
-    """Into how many parts the keys are cut; where the compiler traces, sizes may be symbols, of which few comparisons decide."""
+    """Into how many parts the keys are cut.  Where the compiler traces, sizes may be symbols, so few comparisons decide."""
     if compiling(q):
         return next((each for each in (64, 32, 16, 8, 4, 2) if keys >= each * 512 and tiles * each <= 264), 1)
     return _parts_of_warps(tiles, keys, *of_warps) if of_warps else _parts(tiles, -(-keys // Decode.keys))
@@ -622,7 +625,7 @@ def _parts_of(q, tiles, keys, *of_warps) -> int:
 
 @functools.cache
 def _parts_of_warps(tiles: int, keys: int, width: int, values: int, narrow: bool) -> int:
-    """As `_parts`, where a multiprocessor has two CTAs, and the parts are added up by a kernel that takes its time for each."""
+    """`_parts` for the kernel of caches: a multiprocessor has two CTAs, and each part costs time in the kernel that adds them up."""
     plan = Cache.of(width, values, narrow)
     there, rounds = 2 * MULTIPROCESSORS, -(-keys // (plan.keys * plan.groups))
 
@@ -640,10 +643,11 @@ def _cache_kernel(name, width, values, narrow, right, left, softcap, ragged, pag
 
 
 def plan(width: int, values: int, right: bool, left: bool, softcap: bool, long: bool) -> Forward:
-    """How heads of this size are cut, by bench/attention.py on an H200.  Under a mask tiles differ in length: `taken_together`
-    shares them out; where heads of more than 128 see a window, a CTA takes one, and the next CTA begins where one has ended.  Of
-    heads of more than 192 `long` ones have larger blocks of keys, which masks and lengths fill less well, and without a mask CTAs in
-    pairs."""
+    """How the forward for heads of this size is cut, as measured by bench/attention.py on an H200.
+
+    Under a mask tiles differ in length, and `taken_together` shares them out.  For heads of more than 128 with a window, a CTA takes one
+    tile, and the next CTA begins when one has ended.  For heads of more than 192, `long` sequences have larger blocks of keys, which masks
+    and lengths fill less well, and without a mask CTAs in pairs."""
     masks = {"right": right, "left": left, "softcap": softcap, "ahead": True}
     if width <= 64:
         more = {"skips": right, "from_end": right, "joined": True, "uneven": True}
@@ -676,7 +680,7 @@ def _combine(name, sinks, early=True):
 def _choose(
     name, width, values, right, left, softcap, long, square, ragged, sinks, deterministic, differentiable, other
 ):
-    """The forward kernel; with its backward, where that is wanted and there is one."""
+    """The forward kernel; joined with its backward if `differentiable`."""
     masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks}
     if other.startswith("blackwell") and width <= 192 and values <= 128 and not ragged:
         forward = blackwell_attention_kernel(TYPES[name], Blackwell.of(width, values, **masks), other.split()[1])

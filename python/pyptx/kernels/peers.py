@@ -1,11 +1,11 @@
-"""Kernels of several GPUs of one host, over NVLink: sums and products that wait for nobody but the data.
+"""Kernels that several GPUs of one host run together, over NVLink: sums over ranks, and products behind a gather.
 
     workspace = peers.Workspace.symmetric(torch.distributed.group.WORLD, room=1 << 20)     # once, in each process
     y = peers.all_reduce(x, workspace)
 
 In a JAX program, under shard_map, workspace = peers.MeshWorkspace(mesh, "gpus", room=1 << 20).
 
-Every rank calls the same functions in the same order, each in one stream.  docs/peers.md has the whole.
+Every rank calls the same functions in the same order, each in one stream.  docs/peers.md says more.
 """
 
 import functools
@@ -27,19 +27,19 @@ __all__ = ["MeshWorkspace", "Workspace", "all_gather_matmul", "all_reduce", "red
 
 TYPES = {"float32": f32, "float16": f16, "bfloat16": bf16}
 THREADS = 256
-CTAS = 128  # of an all-reduce at most: fewer than any GPU with NVLink has multiprocessors, so that all are resident
+CTAS = 128  # the most CTAs of a kernel: no more than multiprocessors, so that all CTAs are resident and may wait for each other
 VECTOR = 16  # bytes
 ONE_SHOT = (
     8 << 20,
     256 << 10,
-)  # bytes up to which one shot is taken: for two ranks, measured on two H200; for more, a guess
+)  # bytes up to which one shot is taken: with two ranks, measured on two H200; with more, a guess
 
 
 class Workspace:
-    """Memory of the same size on every rank that all ranks reach, zeroed.  Made by `symmetric` on GPUs.
+    """Memory that all ranks reach, of the same size on each.  On GPUs, `symmetric` makes one.
 
-    buffers: int32 tensors by rank, that of this rank among them, of `words(room, ranks)` elements, zeroed before any rank uses one.
-    rank: this one's.  room: bytes that a rank may push to one other in a call, a multiple of 16.
+    buffers: int32 tensors, one for each rank, with `words(room, ranks)` elements; they are zero before any rank uses one.
+    rank: the number of this rank.  room: the bytes that a rank may push to one other rank in a call, a multiple of 16.
     """
 
     def __init__(self, buffers: Any, rank: int, room: int):
@@ -60,12 +60,12 @@ class Workspace:
 
     @staticmethod
     def words(room: int, ranks: int) -> int:
-        """Elements of each buffer."""
+        """How many elements each buffer has."""
         return words_of(_room(room), ranks)
 
     @classmethod
     def symmetric(cls, group: Any, room: int = 1 << 20) -> "Workspace":
-        """One in torch's symmetric memory, for the ranks of a process group, on the current CUDA device.  All ranks call it."""
+        """A workspace in torch's symmetric memory, for the ranks of a process group, on the current CUDA device.  All ranks call it."""
         import torch
         import torch.distributed._symmetric_memory as symmetric
 
@@ -86,16 +86,16 @@ class Workspace:
 
     @property
     def ranks(self) -> int:
-        """How many."""
+        """How many ranks there are."""
         return len(self.buffers)
 
     def _run(self, made, inputs: list, out: Any = None, **given: Any) -> Any:
-        """A call of the kernel that `made` gives."""
+        """Calls the kernel that `made(ranks, mesh)` returns."""
         out = {} if out is None else {"out": out}
         return made(self.ranks, False)(*inputs, *self.buffers, rank=self.rank, room=self.room, **given, **out)
 
     def _beside(self, x: Any) -> Any:
-        """The stream of copies beside that of products; None on the simulator."""
+        """The stream for copies that run beside products; None on the simulator."""
         if not getattr(x, "is_cuda", False):
             return None
         if self._stream is None:
@@ -105,7 +105,7 @@ class Workspace:
         return self._stream
 
     def _one(self, x: Any) -> Any:
-        """What is copied into a flag."""
+        """The tensor that is copied to flags."""
         if self._ones is None:
             self._ones = x.new_ones(1, dtype=self.buffers[self.rank].dtype)
         return self._ones
@@ -115,10 +115,10 @@ class Workspace:
 
 
 class MeshWorkspace:
-    """A workspace for the GPUs of a JAX mesh, all of which this process has: for calls under `shard_map` over its axis `axis`.
+    """A workspace for the GPUs of a JAX mesh, all of this process, for calls under `shard_map` over the axis `axis` of the mesh.
 
-    mesh: of one axis that counts, the others have one device.  room: bytes that a device may push to one other in a call, a multiple of
-    16.  The memory is the driver's, not XLA's, and stays; programs hold its addresses, so they are of this process alone.
+    mesh: all its devices are along `axis`.  room: the bytes that a device may push to one other device in a call, a multiple of 16.  The
+    memory is the driver's, not XLA's, and is not freed.  Compiled programs contain its addresses, so they are valid in this process only.
     """
 
     def __init__(self, mesh: Any, axis: str, room: int = 1 << 20):
@@ -179,11 +179,12 @@ def _checked(function: str, bytes_: int, workspace: Workspace | MeshWorkspace, h
 
 
 def all_reduce(x: Any, workspace: Workspace | MeshWorkspace, *, out: Any = None, shots: int | None = None) -> Any:
-    """The sum of `x` over all ranks, on each of them, with the same bits: f32 sums in the order of ranks, rounded once.
+    """The sum of `x` over all ranks.  All ranks get the same bits: sums are f32, in the order of ranks, rounded once.
 
-    x: f32, f16 or bf16, contiguous, a multiple of 16 bytes; on all ranks of one type and size.  out: where the sum goes, x itself if wanted.
-    shots: 1: each rank pushes all of x to the others, and adds up by itself; needs room for x.  2: each adds up its part and pushes the
-    sum; where there are more than two ranks that is less to move.  None: 1 up to 8 MB for two ranks, up to 256 KB for more, else 2.
+    x: f32, f16 or bf16, contiguous, a multiple of 16 bytes; of one type and size on all ranks.  out: where the sum is written; it may be x.
+    shots: 1: each rank pushes all of x to the others, and adds up everything.  2: each rank adds up its part and pushes the sum, which moves
+    less if there are more than two ranks.  None: 1 for up to 8 MB with two ranks, 256 KB with more, otherwise 2.  The workspace needs room
+    for x.
 
     Raises LaunchTypeError and LaunchValueError for types and sizes that do not fit, before anything is launched.
     """
@@ -229,7 +230,7 @@ def _all_reduce(dtype, shots: int, ranks: int, mesh: bool):
 
 
 def one_shot(dtype, X, spaces, Y, rank: int, room: int):
-    """The body: everything to everybody, then sums."""
+    """Writes the body with one shot: pushes everything to all ranks, then adds up."""
     exchange = Exchange(spaces, rank, room)
     x, y = ptx.global_ptrs(X, Y)
     vectors = _vectors(dtype)
@@ -246,7 +247,7 @@ def one_shot(dtype, X, spaces, Y, rank: int, room: int):
 
 
 def two_shots(dtype, X, spaces, Y, rank: int, room: int):
-    """The body: to each rank its part, whose sum it pushes to all."""
+    """Writes the body with two shots: pushes each rank its part; each rank adds up its part and pushes the sum to all."""
     exchange = Exchange(spaces, rank, room)
     ranks, results = exchange.ranks, exchange.ranks
     x, y = ptx.global_ptrs(X, Y)
@@ -255,7 +256,7 @@ def two_shots(dtype, X, spaces, Y, rank: int, room: int):
     ptx.inst.div.u32(part, vectors + (ranks - 1), ranks)
 
     def within(which: int):
-        """Numbers of the vectors of a rank's part that are this CTA's, from the part's first."""
+        """A loop over this CTA's vectors of a rank's part: yields (the number in the part, the number in x)."""
         for i in _mine(exchange, part):
             whole = i + part * which
             with ptx.if_(whole < vectors):
@@ -288,7 +289,7 @@ def _vectors(dtype):
 
 
 def _mine(exchange: Exchange, vectors):
-    """A loop over the vectors of this CTA; the same ones in every step of an exchange, on every rank."""
+    """A loop over the vectors of this CTA.  They are the same in every step of an exchange, on every rank."""
     first = exchange.cta * THREADS + exchange.thread
     return ptx.range_(first, vectors, reg.from_(ptx.sreg("%nctaid.x"), u32) * THREADS)
 
@@ -304,7 +305,7 @@ def _store(base, i, bits: list):
 
 
 def _sum(dtype, parts: list) -> list:
-    """Registers of the sum of vectors, in their order."""
+    """The registers with the sum of vectors, added up in their order."""
     return narrowed(_added([[value for bits in part for value in widened(bits, dtype)] for part in parts]), dtype)
 
 
@@ -321,11 +322,11 @@ def _added(values: list) -> list:
 def reduce_scatter_rms_norm(
     x: Any, weight: Any, workspace: Workspace | MeshWorkspace, *, residual: Any = None, eps: float = 1e-6
 ) -> tuple[Any, Any]:
-    """This rank's rows of the sum of `x` over all ranks, normalised: (y, h) with h = sum + residual and y = rms_norm(h, weight, eps).
+    """(y, h) for this rank's rows, where h is the sum of `x` over all ranks, plus `residual`, and y = rms_norm(h, weight, eps).
 
-    x (M, N): f32, f16 or bf16, contiguous, rows of a multiple of 16 bytes, M a multiple of the number of ranks; this rank's rows are
-    M / ranks, from rank M / ranks on.  weight (N,), residual (M / ranks, N): of x's type.  h is of that type; y is of what h was before
-    it was rounded.  The workspace needs room for the rows of a rank.
+    x (M, N): f32, f16 or bf16, contiguous; rows have a multiple of 16 bytes, and M is a multiple of the number of ranks.  This rank has M /
+    ranks rows, from rank * M / ranks on.  weight (N,), residual (M / ranks, N): of x's type.  h is rounded to that type, but y is computed
+    before h is rounded.  The workspace needs room for the rows of a rank.
 
     Raises LaunchTypeError and LaunchValueError for types and sizes that do not fit, before anything is launched.
     """
@@ -375,7 +376,7 @@ def _reduce_scatter(dtype, residual: bool, ranks: int, mesh: bool):
 
 
 def _normalised(split: Split, inputs, spaces, outputs, rank: int, room: int, eps: float):
-    """The body: pushes the rows of the others, then adds and normalises its own, a row a CTA or a warp at a time."""
+    """Writes the body: pushes the rows of the other ranks, then adds up and normalises its own.  A CTA or a warp takes a row at a time."""
     X, W, *residual = inputs
     Y, H = outputs
     n, dtype = X.shape[1], X.dtype
@@ -416,7 +417,7 @@ def _offset(row: Row, dtype):
 
 
 class Part(Values):
-    """The sum of rows at several addresses, each the thread's first vector."""
+    """The values of the sum of rows at several addresses; each address is that of the thread's first vector."""
 
     def __init__(self, row: Row, dtype, bases: list):
         super().__init__(row)
@@ -437,14 +438,15 @@ class Part(Values):
 
 
 def all_gather_matmul(x: Any, w: Any, workspace: Workspace | MeshWorkspace, *, out: Any = None) -> Any:
-    """The rows of `x` of all ranks, one rank's behind the other's, times `w`: while a product runs, the next rank's rows arrive.
+    """The rows of `x` of all ranks, one rank's behind the other's, times `w`.  While a product runs, the next rank's rows arrive.
 
-    x (M, K), on all ranks of one shape; w (K, N): as of `pyptx.kernels.matmul`, which multiplies.  Returns (ranks M, N).  The workspace
-    needs room for x.  Copies are the copy engines', on a stream of their own; the rows of a rank are multiplied when its flag is up.
+    x (M, K), of one shape on all ranks; w (K, N): as `pyptx.kernels.matmul` takes them.  Returns (ranks * M, N).  The workspace needs room
+    for x.  The GPU's copy engines copy the rows, on a stream of its own; the rows of a rank are multiplied when its flag is up.
 
-    The turns of this function are counted by the process: a captured graph holds two calls, or any even number.
+    The process counts the calls of this function and alternates between two halves of the workspace, so a captured graph has to hold an
+    even number of calls.
 
-    In a JAX program a kernel gathers the rows, and one product of all of them follows.
+    In a JAX program a kernel gathers all rows, and one product follows.
     """
     if len(x.shape) != 2 or len(w.shape) != 2:
         raise LaunchValueError(f"all_gather_matmul: x {tuple(x.shape)} and w {tuple(w.shape)} are matrices")
@@ -464,7 +466,7 @@ def all_gather_matmul(x: Any, w: Any, workspace: Workspace | MeshWorkspace, *, o
 
 
 def _multiply(turn: "_Turn", x: Any, w: Any, out: Any) -> Any:
-    """This rank's own rows first; then the others' in the order in which they push to this rank."""
+    """Multiplies this rank's own rows first, then those of the others, in the order in which they push to this rank."""
     from pyptx.kernels.matmul import matmul
 
     m, rank, ranks = x.shape[0], turn.space.rank, turn.space.ranks
@@ -499,7 +501,7 @@ def _all_gather(dtype, ranks: int, mesh: bool):
 
 
 def gathered(dtype, X, spaces, Y, rank: int, room: int):
-    """The body: everything to everybody, in the order of ranks."""
+    """Writes the body: pushes all rows to all ranks, and stores them in the order of ranks."""
     exchange = Exchange(spaces, rank, room)
     x, y = ptx.global_ptrs(X, Y)
     vectors = _vectors(dtype)
@@ -521,9 +523,9 @@ def gathered(dtype, X, spaces, Y, rank: int, room: int):
 
 
 class _Turn:
-    """One gather: this rank's `x` to the others by copies, behind each a flag, and the rows of the others when their flags are up.
+    """One gather: copies this rank's `x` to the others, each copy followed by one of a flag, and waits for the flags of the others.
 
-    A flag is 1 from its copy until its rows are waited for.  Two halves take turns, as in an exchange."""
+    A flag is 1 from its copy until `received` takes it down.  Two halves take turns, as in an exchange."""
 
     def __init__(self, workspace: Workspace, x: Any):
         self.space, self._x = workspace, x
@@ -547,12 +549,12 @@ class _Turn:
             self._flag(other, rank).copy_(self.space._one(self._x), non_blocking=True)
 
     def received(self, source: int) -> Any:
-        """The rows of another rank, when they are here for what this stream does next."""
+        """The rows of another rank.  What this stream does next waits until they have arrived."""
         _receive(self._flag(self.space.rank, source))
         return self._slot(self.space.rank, source)
 
     def end(self) -> None:
-        """What follows on this stream may write `x`."""
+        """Makes this stream wait for the copies, so that what follows may write `x`."""
         if self._stream is not None:
             import torch
 
