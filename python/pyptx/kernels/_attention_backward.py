@@ -18,9 +18,9 @@ from pyptx.kernels._attention_forward import descriptor
 from pyptx.kernels._attention_plan import EVERYONE, K_MAJOR, WIDE
 from pyptx.kernels._attention_results import Lines, clear_rows, stage_halves, stage_packed
 from pyptx.kernels._attention_sums import padded_begin
-from pyptx.kernels._attention_tiles import apply, bounds_of, divided, floor_divided, quotient, sequence_of, signed
+from pyptx.kernels._attention_tiles import apply, bounds_of, floor_divided, sequence_of, signed
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E, widened
+from pyptx.kernels._registers import LOG2_E, divided, quotient, smem_address, widened
 from pyptx.types import b32, f32, s32, u32, u64
 
 __all__ = ["Backward", "backward_kernel"]
@@ -177,8 +177,7 @@ class Shared:
     def __init__(self, plan: Backward, dtype):
         self.plan = plan
         memory = smem.alloc(dtype, plan.bytes // 2, align=1024)
-        self.base = reg.scalar(u32)
-        ptx.inst.mov.u32(self.base, memory.name)
+        self.base = smem_address(memory)
         self.kv_full = smem.mbarrier(1)[0]
         self.operands_empty = smem.mbarrier(1)[0]  # of dS; if that is not in shared memory, of k and v
         self.q_full, self.q_empty, self.do_full, self.do_empty = (smem.mbarrier(plan.stages) for _ in range(4))
@@ -217,17 +216,17 @@ class KeyTile:
         if plan.softcap:
             self.cap = ptx.param(f32, "cap")
         self._find()
-        self.per, _ = quotient(self.H, self.HK)
+        self.per, _ = divided(self.H, self.HK)
         self._place()
         self._blocks()
 
     def _find(self):
         plan = self.plan
-        tiles = divided(self.N + (plan.keys - 1), plan.keys)
+        tiles = quotient(self.N + (plan.keys - 1), plan.keys)
         tile = reg.from_(ptx.special.ctaid.x(), u32)
-        round_, rest = quotient(tile, self.together * tiles)
-        self.place, within = quotient(rest, self.together)
-        self.batch, self.kv_head = quotient(round_ * self.together + within, self.HK)
+        round_, rest = divided(tile, self.together * tiles)
+        self.place, within = divided(rest, self.together)
+        self.batch, self.kv_head = divided(round_ * self.together + within, self.HK)
 
     def _place(self):
         self.key = self.place * self.plan.keys
@@ -250,7 +249,7 @@ class KeyTile:
 
     def _blocks(self):
         plan = self.plan
-        blocks = signed(divided(self.M + (plan.rows - 1), plan.rows))
+        blocks = signed(quotient(self.M + (plan.rows - 1), plan.rows))
         self.last = blocks - 1
         self.first, self.whole_first, self.whole_last = reg.scalar(s32, init=0), reg.scalar(s32, init=0), self.last
         if plan.right:  # query i sees key j: i >= j - shift
@@ -282,7 +281,7 @@ class RaggedKeyTile(KeyTile):
 
     def _find(self):
         plan = self.plan
-        tile, self.kv_head = quotient(reg.from_(ptx.special.ctaid.x(), u32), self.HK)
+        tile, self.kv_head = divided(reg.from_(ptx.special.ctaid.x(), u32), self.HK)
         lane = reg.from_(ptx.special.tid.x(), u32) & 31
         found, back = sequence_of(tile, self.P - 1, lane, lambda index: bounds_of(self.key_begins, index), plan.keys)
         ptx.ret(pred=found == 0)
@@ -290,7 +289,7 @@ class RaggedKeyTile(KeyTile):
         self.begin, end = bounds_of(self.begins, sequence)
         self.key_begin, key_end = bounds_of(self.key_begins, sequence)
         self.M, self.N = end - self.begin, key_end - self.key_begin
-        self.place = divided(self.N + (plan.keys - 1), plan.keys) - 1 - back
+        self.place = quotient(self.N + (plan.keys - 1), plan.keys) - 1 - back
         self.padded = padded_begin(self.begin, sequence)
         if plan.right or plan.left:
             ptx.inst.add.s32(self.shift, self.shift, signed(self.N - self.M))

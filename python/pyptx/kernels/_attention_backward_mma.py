@@ -25,6 +25,7 @@ from pyptx.kernels._attention_results import Lines
 from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply
 from pyptx.kernels._attention_wide import Wide
 from pyptx.kernels._epilogue import with_tensors
+from pyptx.kernels._registers import smem_address
 from pyptx.types import b32, f32, s32, u8, u32
 
 __all__ = ["MmaKeys", "MmaQueries", "mma_dq_kernel", "mma_keys_kernel"]
@@ -92,8 +93,7 @@ class KeyWarps(over_keys.Warpgroup):
         self.gradients = {which: reg.array(f32, (plan.width, plan.values)[which] // 2) for which in plan.results}
         self.c = over_keys.exponent_of_scores(plan, tile)
         memory = smem.alloc(u8, plan.bytes, align=128)
-        self.base = reg.scalar(u32)
-        ptx.inst.mov.u32(self.base, memory.name)
+        self.base = smem_address(memory)
         self.k, self.v = (rows_of_a(self.base + at, thread) for at in (0, plan.at_v))
         self.q, self.do = (rows_of_b(self.base + at, thread) for at in (plan.at_q, plan.at_do))
         self.q_across, self.do_across = (columns_of_b(self.base + at, thread) for at in (plan.at_q, plan.at_do))

@@ -19,7 +19,7 @@ from pyptx.kernels._attention_plan import WIDE, Forward
 from pyptx.kernels._attention_softmax import over_row
 from pyptx.kernels._attention_tiles import Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E
+from pyptx.kernels._registers import LOG2_E, smem_address
 from pyptx.types import b32, f32, pred, s32, u16, u32, u64
 
 __all__ = ["Blackwell", "blackwell_attention_kernel"]
@@ -153,9 +153,7 @@ class Shared:
         self.plan = plan
         memory = smem.alloc(dtype, plan.bytes // 2, align=1024)
         slot = smem.alloc(u32, 1)
-        self.base, self.slot = reg.scalar(u32), reg.scalar(u32)
-        ptx.inst.mov.u32(self.base, memory.name)
-        ptx.inst.mov.u32(self.slot, slot.name)
+        self.base, self.slot = smem_address(memory), smem_address(slot)
         self.q_full, self.done = smem.mbarrier(1)[0], smem.mbarrier(1)[0]
         self.k_full, self.k_empty, self.v_full, self.v_empty = (smem.mbarrier(plan.stages) for _ in range(4))
         self.scores, self.p = smem.mbarrier(2), smem.mbarrier(2)

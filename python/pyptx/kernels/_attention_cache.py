@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention_forward import Warpgroup
 from pyptx.kernels._attention_plan import Forward
-from pyptx.kernels._attention_tiles import Divisor, Tiles, apply, bounds_of, divided, floor_divided, sequence_of, signed
+from pyptx.kernels._attention_tiles import Divisor, Tiles, apply, bounds_of, floor_divided, sequence_of, signed
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E, widened
+from pyptx.kernels._registers import LOG2_E, quotient, smem_address, widened
 from pyptx.types import b16, b32, e4m3, f16, f32, s32, u8, u32, u64
 
 __all__ = ["Cache", "cache_kernel"]
@@ -134,9 +134,9 @@ class Part(Tiles):
     def _find(self):
         plan = self.plan
         across = reg.from_(ptx.special.ctaid.x(), u32)
-        self.per, self.part = divided(self.H, self.HK), reg.from_(ptx.special.ctaid.y(), u32)
+        self.per, self.part = quotient(self.H, self.HK), reg.from_(ptx.special.ctaid.y(), u32)
         self.of_query = Divisor(self.per)
-        tile, self.kv_head = Divisor(self.HK).quotient(across)
+        tile, self.kv_head = Divisor(self.HK).divided(across)
         if plan.ragged:
             begins, per = self.pointers["BEGINS"], self.per
             found, place = sequence_of(
@@ -171,29 +171,29 @@ class Part(Tiles):
             ptx.inst.max.s32(whole_begin, whole_begin, high + self.shift - self.reach)
         least, last = floor_divided(begin, plan.keys), floor_divided(end + (plan.keys - 1), plan.keys) - 1
         count = apply(s32, ptx.inst.max.s32, last - least + 1, 0)
-        each = divided(apply(u32, ptx.inst.mov.b32, count) + (self.S - 1), self.S)
+        each = quotient(apply(u32, ptx.inst.mov.b32, count) + (self.S - 1), self.S)
         self.first = least + signed(each * self.part)
         self.last = apply(s32, ptx.inst.min.s32, self.first + signed(each) - 1, last)
         self.whole_last = floor_divided(whole, plan.keys) - 1
         self.whole_first = floor_divided(whole_begin + (plan.keys - 1), plan.keys)
 
     def query(self, row):
-        return self.of_query.quotient(row)[0]
+        return self.of_query.divided(row)[0]
 
     def line(self, row):
         """The line of `parts` for a row."""
-        query, within = self.of_query.quotient(row)
+        query, within = self.of_query.divided(row)
         head = self.kv_head * self.per + within
         if self.plan.ragged:
             inner, count = (self.begin + query) * self.H + head, self.total * self.H
         else:
-            batches = divided(reg.from_(ptx.special.nctaid.x(), u32), self.HK)
+            batches = quotient(reg.from_(ptx.special.nctaid.x(), u32), self.HK)
             inner, count = (self.sequence * self.H + head) * self.M + query, batches * self.H * self.M
         return apply(u64, ptx.inst.mul.wide.u32, self.part, count) + inner
 
     def of_q(self, row):
         """The address of a row of q."""
-        query, within = self.of_query.quotient(row)
+        query, within = self.of_query.divided(row)
         head = self.kv_head * self.per + within
         at = head * self.q_head
         if self.plan.ragged:
@@ -218,8 +218,7 @@ class Warp(Warpgroup):
         self.first_row, self.first_column = lane >> 2, (lane & 3) << 1
         memory = smem.alloc(u8, plan.bytes, align=128)
         self.stats = smem.alloc(f32, plan.groups * ROWS * 2)
-        self.memory = reg.scalar(u32)
-        ptx.inst.mov.u32(self.memory, memory.name)
+        self.memory = smem_address(memory)
         self.base = self.memory + self.warp * (plan.stages * plan.stage_bytes)
         self.places = [reg.scalar(u32) for _ in range(2)]
 
@@ -421,8 +420,7 @@ class Warp(Warpgroup):
     def _add_up(self):
         """Leaves the warp's results, weighted, in shared memory, adds up those of all warps and stores the sums to the parts."""
         plan, part = self.plan, self.tiles
-        stats = reg.scalar(u32)
-        ptx.inst.mov.u32(stats, self.stats.name)
+        stats = smem_address(self.stats)
         mine = stats + self.first_row * 8
         for row in range(2):
             for distance in (1, 2):

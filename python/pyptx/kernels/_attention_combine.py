@@ -8,9 +8,9 @@ parts l and l + 32.
 import math
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_tiles import apply, quotient
+from pyptx.kernels._attention_tiles import apply
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E, registers, smem_address
+from pyptx.kernels._registers import LOG2_E, divided, registers, smem_address
 from pyptx.types import b32, f32, u32, u64
 
 __all__ = ["combine_kernel"]
@@ -110,7 +110,7 @@ class Parts:
 
     def sink(self, SINKS):
         """The sink of the row's head, as an exponent of 2."""
-        _, head = quotient(quotient(self.line, ptx.param(u32, "queries"))[0], ptx.param(u32, "H"))
+        _, head = divided(divided(self.line, ptx.param(u32, "queries"))[0], ptx.param(u32, "H"))
         (sinks,) = ptx.global_ptrs(SINKS)
         sink = apply(f32, ptx.inst.ld.global_.f32, ptx.addr(sinks + apply(u64, ptx.inst.mul.wide.u32, head, 4)))
         ptx.inst.mul.rn.f32(sink, sink, LOG2_E)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._attention_forward import Shared, Warpgroup, fetch
 from pyptx.kernels._attention_plan import WIDE, Forward
-from pyptx.kernels._attention_tiles import Divisor, Tiles, apply, divided, floor_divided, quotient, signed
+from pyptx.kernels._attention_tiles import Divisor, Tiles, apply, floor_divided, signed
+from pyptx.kernels._registers import divided, quotient
 from pyptx.types import f32, s32, u32, u64
 
 __all__ = ["Decode", "decode_kernel"]
@@ -127,7 +128,7 @@ class Stretch(Tiles):
 
     def _find(self):
         plan = self.plan
-        self.batch, self.head = quotient(reg.from_(ptx.special.ctaid.x(), u32), self.HK)
+        self.batch, self.head = divided(reg.from_(ptx.special.ctaid.x(), u32), self.HK)
         self.kv_head, self.H, self.M = self.head, self.HK, self.R
         self.part = reg.from_(ptx.special.ctaid.y(), u32)
         if plan.counted:
@@ -136,12 +137,12 @@ class Stretch(Tiles):
         self.of_query = Divisor(self.queries)
         ahead = self.shift if plan.right or plan.left else 0
         self.shift = signed(self.N - self.queries) + ahead
-        last = signed(divided(self.N + (plan.keys - 1), plan.keys)) - 1
+        last = signed(quotient(self.N + (plan.keys - 1), plan.keys)) - 1
         least = reg.scalar(s32, init=0)
         if plan.left:
             ptx.inst.max.s32(least, least, floor_divided(self.shift - self.reach, plan.keys))
         blocks = apply(u32, ptx.inst.mov.b32, last - least + 1)
-        each, _ = quotient(blocks + self.S - 1, self.S)
+        each, _ = divided(blocks + self.S - 1, self.S)
         self.first = apply(s32, ptx.inst.min.s32, least + signed(each * self.part), last + 1)
         self.last = apply(s32, ptx.inst.min.s32, self.first + signed(each) - 1, last)
         self.some = self.first <= self.last
@@ -162,7 +163,7 @@ class Stretch(Tiles):
         yield
 
     def query(self, row):
-        return self.of_query.quotient(row)[1]
+        return self.of_query.divided(row)[1]
 
     def sums_at(self, row):
         return self.line(row)

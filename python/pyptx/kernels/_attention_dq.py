@@ -17,6 +17,7 @@ from pyptx.kernels._attention_results import clear_rows
 from pyptx.kernels._attention_sums import padded_begin
 from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors
+from pyptx.kernels._registers import smem_address
 from pyptx.types import f32, s32, u32, u64
 
 __all__ = ["QueryGradient", "dq_kernel"]
@@ -112,8 +113,7 @@ class Shared:
     def __init__(self, plan: QueryGradient, dtype):
         self.plan = plan
         memory = smem.alloc(dtype, plan.bytes // 2, align=1024)
-        self.base = reg.scalar(u32)
-        ptx.inst.mov.u32(self.base, memory.name)
+        self.base = smem_address(memory)
         self.q_full, self.q_empty = smem.mbarrier(1)[0], smem.mbarrier(1)
         self.k_full, self.k_empty = smem.mbarrier(plan.stages), smem.mbarrier(plan.stages)
         self.v_full, self.v_empty = smem.mbarrier(plan.v_stages), smem.mbarrier(plan.v_stages)

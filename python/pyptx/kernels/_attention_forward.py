@@ -21,6 +21,7 @@ from pyptx.kernels._attention_results import Lines, stage_halves, store_directly
 from pyptx.kernels._attention_softmax import Softmax
 from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, floor_divided, signed
 from pyptx.kernels._epilogue import with_tensors
+from pyptx.kernels._registers import smem_address
 from pyptx.types import b16, b32, f32, pred, s32, u32, u64
 
 __all__ = ["forward_kernel"]
@@ -106,8 +107,7 @@ class Shared:
     def __init__(self, plan: Forward, dtype):
         self.plan = plan
         memory = smem.alloc(dtype, plan.bytes // plan.size, align=1024)
-        self.base = reg.scalar(u32)
-        ptx.inst.mov.u32(self.base, memory.name)
+        self.base = smem_address(memory)
         self.q_full, self.q_empty = smem.mbarrier(plan.q_parts), smem.mbarrier(plan.q_parts)
         self.k_full, self.k_empty, self.v_full, self.v_empty = (smem.mbarrier(plan.stages) for _ in range(4))
 
@@ -526,8 +526,7 @@ class Warpgroup(Softmax):
         """Tells that this warpgroup has read a stage; in a pair, tells both CTAs."""
         self._free(barriers[stage])
         if self.plan.pairs:
-            address = reg.scalar(u32)
-            ptx.inst.mov.u32(address, barriers.name)
+            address = smem_address(barriers)
             ptx.inst.mapa.shared__cluster.u32(address, address, self.other)
             ptx.mbarrier.arrive_cluster(ptx.addr(address + stage * 8), pred=self.leader)
 

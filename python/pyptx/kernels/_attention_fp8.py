@@ -12,9 +12,9 @@ from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention_forward import Warpgroup, descriptor, write
 from pyptx.kernels._attention_plan import WIDE, Forward, k_major
 from pyptx.kernels._attention_sums import padded_begin, place_of
-from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, divided, quotient, signed
+from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E
+from pyptx.kernels._registers import LOG2_E, divided, quotient, smem_address
 from pyptx.types import b16, b32, e4m3, f32, s32, u8, u32, u64
 
 __all__ = ["Fp8", "fp8_kernel", "transpose_kernel"]
@@ -212,10 +212,9 @@ def transpose_kernel(columns: int = 128, ragged: bool = False):
         source, to = ptx.global_ptrs(V, OUT)
         length, width, padded = (ptx.param(u32, name) for name in ("N", "DV", "NP"))
         memory = smem.alloc(u8, columns * keys, align=16)
-        base = reg.scalar(u32)
-        ptx.inst.mov.u32(base, memory.name)
+        base = smem_address(memory)
         thread = reg.from_(ptx.special.tid.x(), u32)
-        line, place = quotient(reg.from_(ptx.special.ctaid.x(), u32), divided(padded + (keys - 1), keys))
+        line, place = divided(reg.from_(ptx.special.ctaid.x(), u32), quotient(padded + (keys - 1), keys))
         first_key, first = place * keys, reg.from_(ptx.special.ctaid.y(), u32) * columns
         lane, group = thread & (lanes - 1), thread >> (lanes.bit_length() - 1)
         column = first + (lane << 2)

@@ -14,7 +14,7 @@ from pyptx.kernels._attention_plan import Forward
 from pyptx.kernels._attention_results import Lines
 from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E
+from pyptx.kernels._registers import LOG2_E, smem_address
 from pyptx.types import b32, f32, s32, u8, u32, u64
 
 __all__ = ["Mma", "mma_attention_kernel"]
@@ -124,8 +124,7 @@ class Warps(Warpgroup):
         self.first_row = ((self.thread >> 5) << 4) + ((thread & 31) >> 2)
         self.first_column = (thread & 3) << 1
         memory = smem.alloc(u8, plan.bytes, align=128)
-        self.base = reg.scalar(u32)
-        ptx.inst.mov.u32(self.base, memory.name)
+        self.base = smem_address(memory)
         self.q = rows_of_a(self.base, thread)
         self.k = rows_of_b(self.base + plan.at_k, thread)
         self.v = columns_of_b(self.base + plan.at_v, thread)

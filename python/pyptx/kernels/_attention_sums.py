@@ -3,9 +3,9 @@
 import math
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention_tiles import apply, bounds_of, quotient
+from pyptx.kernels._attention_tiles import apply, bounds_of
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E, widened
+from pyptx.kernels._registers import LOG2_E, divided, smem_address, widened
 from pyptx.types import b32, f32, s32, u32, u64
 
 __all__ = ["PAD", "finish_kernel", "padded_begin", "place_of", "prepare_kernel", "sinks_kernel"]
@@ -41,7 +41,7 @@ def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
         thread = reg.from_(ptx.special.tid.x(), u32)
         line = reg.from_(ptx.special.ctaid.x(), u32) * rows + (thread >> (lanes.bit_length() - 1))
         lane = thread & (lanes - 1)
-        group, row = quotient(line, padded)
+        group, row = divided(line, padded)
         delta, lse = reg.scalar(f32, init=0.0), reg.scalar(f32, init=math.inf)
         if ragged:
             place, end = place_of(ptx.param(u32, "P"), *ptx.global_ptrs(BEGINS), row)
@@ -123,7 +123,7 @@ def finish_kernel(dtype, width: int, ragged: bool = False):
             at >> (pieces.bit_length() - 1),
         )  # 8 i + j stands for rows 16 i + j and 16 i + j + 8
         line = ((rows >> 3) << 4) + (rows & 7)
-        group, row = quotient(line, padded)
+        group, row = divided(line, padded)
         end = length
         if ragged:
             row, end = place_of(ptx.param(u32, "P"), *ptx.global_ptrs(BEGINS), row)
@@ -201,8 +201,7 @@ def sinks_kernel():
                 ptx.inst.ex2.approx.ftz.f32(weight, weight)
                 ptx.inst.fma.rn.f32(total, weight, load(delta + row * 4), total)
         ptx.warp.reduce_sum(total)
-        address = reg.scalar(u32)
-        ptx.inst.mov.u32(address, parts.name)
+        address = smem_address(parts)
         ptx.inst.st.shared.f32(ptx.addr(address + (thread >> 5) * 4), total, pred=(thread & 31) == 0)
         ptx.bar.sync(0)
         ptx.inst.mov.f32(total, 0.0)

@@ -3,7 +3,7 @@ lengths that lie one behind the other (`RaggedTile`).  At the end is the integer
 """
 
 from pyptx import ptx, reg
-from pyptx.kernels._registers import LOG2_E, apply_to
+from pyptx.kernels._registers import LOG2_E, apply_to, divided, quotient
 from pyptx.types import f32, pred, s32, u32, u64
 
 __all__ = ["RaggedTile", "Tiles", "sequence_of"]
@@ -28,7 +28,7 @@ class Tiles:
 
     def _find(self):
         plan = self.plan
-        self.row_tiles = divided(self.M + (plan.rows - 1), plan.rows)
+        self.row_tiles = quotient(self.M + (plan.rows - 1), plan.rows)
         if plan.from_end:
             self.parts = (self.M + 63) >> 6
         if plan.pairs:
@@ -36,7 +36,7 @@ class Tiles:
         self.count = self.B * self.H * self.row_tiles
         self.rounds = Divisor(self.row_tiles * apply(u32, ptx.inst.max.u32, self.together, 1))
         self.of_head = Divisor(self.H)
-        self.of_kv_head = Divisor(divided(self.H, self.HK))
+        self.of_kv_head = Divisor(quotient(self.H, self.HK))
         self.end = self.M
 
     def each(self):
@@ -45,8 +45,8 @@ class Tiles:
         Rows from `end` on do not belong to the tile: they do not exist or, for the first tile `from_end`, belong to the next one."""
         plan = self.plan
         for back, head in self._places():
-            self.batch, self.head = self.of_head.quotient(head)
-            self.kv_head, _ = self.of_kv_head.quotient(self.head)
+            self.batch, self.head = self.of_head.divided(head)
+            self.kv_head, _ = self.of_kv_head.divided(self.head)
             self.row = (self.row_tiles - 1 - back) * plan.rows
             if plan.from_end:
                 past = (self.parts - back * plan.groups) << 6
@@ -70,7 +70,7 @@ class Tiles:
                 if (
                     self.plan.uneven and not self.plan.right
                 ):  # otherwise tiles that are not full would go to the same CTAs
-                    _, back = quotient(back + divided(tile - back, step), self.row_tiles)
+                    _, back = divided(back + quotient(tile - back, step), self.row_tiles)
                 yield back, head
 
     def _back_and_forth(self, first, step):
@@ -78,19 +78,19 @@ class Tiles:
 
         If `together` is 0, the longest tile of one head and the shortest of another form a pair, the second longest and the second shortest
         form the next, and so on.  A CTA takes pairs, whose work is the same."""
-        whole, rest = quotient(self.count, step)
+        whole, rest = divided(self.count, step)
         other = step - 1 - first
         last = apply(u32, ptx.inst.selp.u32, other, first, (whole & 1) != 0)
         ptx.inst.add.u32(whole, whole, 1, pred=last < rest)
         paired, pairs = self.together == 0, (self.count + 1) >> 1
         own = pairs + (step - 1) - first  # of the pairs, rounded up
-        ptx.inst.selp.u32(whole, divided(own, step) << 1, whole, paired)
+        ptx.inst.selp.u32(whole, quotient(own, step) << 1, whole, paired)
         of_pairs = Divisor(self.row_tiles)
         for turn in ptx.range_(reg.scalar(u32, init=0), whole, 1):
             odd = (turn & 1) != 0
             back, head = reg.scalar(u32), reg.scalar(u32)
             with ptx.if_(paired):
-                two, place = of_pairs.quotient((turn >> 1) * step + first)
+                two, place = of_pairs.divided((turn >> 1) * step + first)
                 ptx.inst.selp.u32(back, self.row_tiles - 1 - place, place, odd)
                 ptx.inst.add.u32(head, two << 1, turn & 1)
                 ptx.inst.min.u32(
@@ -104,9 +104,9 @@ class Tiles:
 
     def _of_round(self, tile):
         """(how many tiles lie behind it, the head) for a tile, where `together` heads form a round.  The last round has the heads that are left."""
-        round_, rest = self.rounds.quotient(tile)
+        round_, rest = self.rounds.divided(tile)
         begin = round_ * self.together
-        back, within = quotient(rest, apply(u32, ptx.inst.min.u32, self.together, self.B * self.H - begin))
+        back, within = divided(rest, apply(u32, ptx.inst.min.u32, self.together, self.B * self.H - begin))
         return back, begin + within
 
     def place(self, column: int, row):
@@ -207,8 +207,8 @@ class RaggedTile(Tiles):
 
     def _find(self):
         plan = self.plan
-        tile, self.head = Divisor(self.H).quotient(reg.from_(ptx.special.ctaid.x(), u32))
-        self.kv_head, _ = quotient(self.head, divided(self.H, self.HK))
+        tile, self.head = Divisor(self.H).divided(reg.from_(ptx.special.ctaid.x(), u32))
+        self.kv_head, _ = divided(self.head, quotient(self.H, self.HK))
         found, place = sequence_of(
             tile, self.P - 1, self.lane, lambda index: self._bounds(self.begins, index), plan.rows
         )
@@ -256,7 +256,7 @@ class Divisor:
         self.by = by
         self.factor = apply(u32, ptx.inst.div.u32, 0xFFFFFFFF, by)
 
-    def quotient(self, value):
+    def divided(self, value):
         """(value / by, the remainder)."""
         whole = apply(u32, ptx.inst.mul.hi.u32, value, self.factor)
         rest = value - whole * self.by
@@ -274,15 +274,6 @@ def bounds_of(begins, index):
     """(begins[index], begins[index + 1])."""
     at = begins + index * 4
     return tuple(apply(u32, ptx.inst.ld.global_.nc.u32, ptx.addr(at, 4 * i)) for i in range(2))
-
-
-def quotient(value, by):
-    whole = apply(u32, ptx.inst.div.u32, value, by)
-    return whole, value - whole * by
-
-
-def divided(value, by):
-    return apply(u32, ptx.inst.div.u32, value, by)
 
 
 def floor_divided(value, by: int):

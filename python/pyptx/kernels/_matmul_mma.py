@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, BlockScales, Epilogue, Finisher, with_tensors
 from pyptx.kernels._matmul_tiles import within
-from pyptx.kernels._registers import apply_to
+from pyptx.kernels._registers import apply_to, quotient
 from pyptx.types import PtxType, b16, b32, bf16, e4m3, f16, f32, pred, s8, s32, tf32, u8, u32, u64
 
 __all__ = ["mma_kernel"]
@@ -418,12 +418,6 @@ def next_stage(stage):
     wraps = reg.scalar(pred)
     ptx.inst.setp.eq.u32(wraps, stage, STAGES)
     ptx.inst.mov.u32(stage, 0, pred=wraps)
-
-
-def quotient(a, b):
-    result = reg.scalar(u32)
-    ptx.inst.div.u32(result, a, b)
-    return result
 
 
 def product(a, b, c):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._epilogue import with_tensors
+from pyptx.kernels._registers import quotient
 from pyptx.types import PtxType, b16, b32, f32, pred, s32, tf32, u32, u64
 
 __all__ = [
@@ -317,12 +318,6 @@ def within(start, end, expert, room, rows: str = "M"):
 def copied(register):
     result = reg.scalar(u32)
     ptx.inst.mov.u32(result, register)
-    return result
-
-
-def quotient(a, b):
-    result = reg.scalar(u32)
-    ptx.inst.div.u32(result, a, b)
     return result
 
 

@@ -8,7 +8,7 @@ from pyptx.types import b16, b32, bf16, e4m3, f16, f32, u32
 
 __all__ = [
     "LOAD", "LOG2_E", "STORE", "STORE_SHARED", "add", "apply", "apply_to", "bytes_of", "constant", "copied", "divided", "exp", "fma", "log", "move", "mul", "narrowed", "neg",
-    "reciprocal", "registers", "smem_address", "square", "sub", "tree", "widened",
+    "quotient", "reciprocal", "registers", "smem_address", "square", "sub", "tree", "widened",
 ]  # fmt: skip
 
 LOG2_E = math.log2(math.e)
@@ -150,10 +150,15 @@ def tree(values: Sequence, combine):
     return values[0]
 
 
-def divided(number, each) -> tuple:
-    """(the quotient, the remainder) of u32."""
-    whole = apply_to(reg.scalar(u32), ptx.inst.div.u32, number, each)
-    return whole, number - whole * each
+def quotient(number, by):
+    """number / by, of u32, rounded down."""
+    return apply_to(reg.scalar(u32), ptx.inst.div.u32, number, by)
+
+
+def divided(number, by) -> tuple:
+    """(number / by, the remainder) of u32."""
+    whole = quotient(number, by)
+    return whole, number - whole * by
 
 
 def copied(register):

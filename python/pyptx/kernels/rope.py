@@ -11,7 +11,7 @@ from pyptx import Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, check_arrays, differentiated_once, matrix
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
-from pyptx.kernels._registers import LOAD, STORE, apply_to, fma, move, mul, narrowed, neg, registers, widened
+from pyptx.kernels._registers import LOAD, STORE, apply_to, fma, move, mul, narrowed, neg, quotient, registers, widened
 from pyptx.types import f32, pred, s32, s64, u32, u64
 
 __all__ = ["rope"]
@@ -143,10 +143,6 @@ def line_of(row, there, positions, inner: int):
     lines = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, ptx.param(u32, "L"))
     ptx.inst.setp.lt.u64(known, position, lines)  # a negative one is large
     return apply_to(reg.scalar(u32), ptx.inst.cvt.u32.u64, position), known
-
-
-def quotient(a, b):
-    return apply_to(reg.scalar(u32), ptx.inst.div.u32, a, b)
 
 
 def make_rope(_, x_type, *types):
