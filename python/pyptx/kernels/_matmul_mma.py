@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, BlockScales, Epilogue, Finisher, with_tensors
 from pyptx.kernels._matmul_tiles import within
-from pyptx.kernels._registers import apply_to, quotient
+from pyptx.kernels._registers import apply_to, quotient, smem_address
 from pyptx.types import PtxType, b16, b32, bf16, e4m3, f16, f32, pred, s8, s32, tf32, u8, u32, u64
 
 __all__ = ["mma_kernel"]
@@ -184,6 +184,44 @@ class Fragments:
         return registers
 
 
+class Stages:
+    """The ring of stages, each a tile of A and one of B, 128 bytes of K wide: one is multiplied while others are fetched."""
+
+    def __init__(self, body: "Tensor", ring, row, column, thread):
+        self.base = smem_address(ring)
+        (pa, pb, _), self.bk = body.pointers, body.a.bk
+        self.loaders = [
+            Loader(matrix, pointer, first, size, body.k, thread, body.threads)
+            for matrix, pointer, first, size in ((body.a, pa, row, body.rows), (body.b, pb, column, body.n))
+        ]
+        self.count = quotient(body.k + (self.bk - 1), self.bk)
+        self.stage, self.ahead = reg.scalar(u32, init=0), reg.scalar(u32, init=0)
+        self.k = reg.scalar(u32, init=0)
+
+    def fetch(self, number: int, half: int | None = None):
+        """Starts to copy a tile of A (0) or B (1), or a half of it.  Returns a function that finishes it."""
+        to = self.base + (self.ahead * (2 * BM * ROW) + number * (BM * ROW))
+        return self.loaders[number].fetch(self.k, to, half)
+
+    def fetched(self):
+        """Ends the copies of a stage."""
+        ptx.cp.async_.commit_group()
+        self.k += self.bk
+        next_stage(self.ahead)
+
+    def each(self):
+        """A loop over all stages."""
+        for _ in ptx.range_(0, self.count, dtype=u32):
+            yield
+            next_stage(self.stage)
+
+    def wait(self):
+        """Waits for the stage, and returns its address."""
+        ptx.cp.async_.wait_group(STAGES - 2)
+        ptx.bar.sync(0)  # all see this stage, and all have read the stage that is fetched next
+        return self.base + self.stage * (2 * BM * ROW)
+
+
 class Tensor:
     """The body of the kernel: `write` writes it."""
 
@@ -211,96 +249,95 @@ class Tensor:
         self.acc_type = s32 if a.dtype == s8 else f32
 
     def write(self, A, B, C, OFFS=None, **more):
-        pa, pb, pc = ptx.global_ptrs(A, B, C)
-        self.m, self.n, k_size = (ptx.param(u32, name) for name in "MNK")
-        gated = self.epilogue.gated
-        self.width = self.n + self.n if gated else self.n  # columns of B
+        self.pointers = ptx.global_ptrs(A, B, C)
+        self.m, self.n, self.k = (ptx.param(u32, name) for name in "MNK")
+        self.width = self.n + self.n if self.epilogue.gated else self.n  # columns of B
         ring = smem.alloc(u8, STAGES * 2 * BM * ROW, align=128)
         thread = reg.from_(ptx.special.tid.x(), u32)
         lane, warp = thread & 31, thread >> 5
-        rows = self.m  # rows of A
-        if self.grouped:
-            row, column, expert, self.m = self.place_in_group(OFFS)
-            pb = pb + product(expert, self.width, k_size) * self.b.size
-        else:
-            number, down = reg.from_(ptx.special.ctaid.x(), u32), quotient(self.m + (BM - 1), BM)
-            if self.batched or self.parted:  # all matrices are along the grid's x, as y and z have no room for many
-                in_one = down * quotient(self.n + (self.columns - 1), self.columns)
-                batch = quotient(number, in_one)
-                number = number - batch * in_one
-            row, column = self.place(number, down)
-        if self.parted:
-            start, k_size = self.part_of_k(OFFS, batch, k_size)
-            pa, pb = pa + product(start, self.m, 1) * self.a.size, pb + product(start, self.n, 1) * self.b.size
-            pc = pc + product(batch, self.m, self.n) * (self.out.bits // 8)
-        if self.batched:
-            pa, pb = (
-                pa + product(batch, self.m, k_size) * self.a.size,
-                pb + product(batch, self.width, k_size) * self.b.size,
-            )
-            pc = pc + product(batch, self.m, self.n) * (self.out.bits // 8)
-        self.batch = batch if self.batched else None
+        self.rows = self.m  # rows of A
+        row, column = self.find_tile(OFFS)
         self.finisher = Finisher(self.epilogue, more, self.n, whole=False)
-        base = reg.scalar(u32)
-        ptx.inst.mov.u32(base, ring.name)
-        loaders = [
-            Loader(matrix, pointer, first, size, k_size, thread, self.threads)
-            for matrix, pointer, first, size in ((self.a, pa, row, rows), (self.b, pb, column, self.n))
-        ]
-        steps = quotient(k_size + (self.a.bk - 1), self.a.bk)
-        stage, ahead = reg.scalar(u32, init=0), reg.scalar(u32, init=0)
-        k = reg.scalar(u32, init=0)
-
-        def fetch(number: int, half: int | None = None):
-            """Starts to copy a tile of A (0) or B (1), or a half of it.  Returns a function that finishes it."""
-            return loaders[number].fetch(k, base + (ahead * (2 * BM * ROW) + number * (BM * ROW)), half)
-
-        def fetched():
-            ptx.cp.async_.commit_group()
-            k.__iadd__(self.a.bk)
-            next_stage(ahead)
-
+        stages = Stages(self, ring, row, column, thread)
         for _ in range(STAGES - 1):
             for number in range(2):
-                fetch(number)()
-            fetched()
+                stages.fetch(number)()
+            stages.fetched()
         warp_row, warp_column = (warp & 1) * 64, (warp >> 1) * (8 * self.eights)
-        reads_a, reads_b = Fragments(self.a, True, warp_row, lane), Fragments(self.b, False, warp_column, lane)
+        reads = Fragments(self.a, True, warp_row, lane), Fragments(self.b, False, warp_column, lane)
         acc = [[reg.array(self.acc_type, 4) for _ in range(self.eights)] for _ in range(4)]
         fill(acc, 0)
-        blocks = None
         if self.epilogue.scales == "block":
-            first = row + warp_row + (lane >> 2)
-            group = (expert, self.m) if self.grouped else ()
-            columns = [column, column + self.n] if gated else [column]
-            blocks = BlockScales(more, [first + 8 * i for i in range(8)], rows, columns, self.width, *group)
-            total = acc
-            acc = [[reg.array(f32, 4) for _ in range(4)] for _ in range(4)]
-        halves = min(self.a.width, self.b.width) == 4  # there are registers for half a tile at a time
-        for _ in ptx.range_(0, steps, dtype=u32):
-            ptx.cp.async_.wait_group(STAGES - 2)
-            ptx.bar.sync(0)  # all see this stage, and all have read the stage that is fetched next
-            here = base + stage * (2 * BM * ROW)
-            if blocks:
-                fill(acc, 0)
-            both = [] if halves else [fetch(0), fetch(1)]
-            for step in range(ROW // 32):
-                half = fetch(step // 2, step % 2) if halves else None
-                self.multiply(acc, reads_a, reads_b, here, step)
-                if half:
-                    half()
-            if blocks:
-                promote(total, acc, blocks.next() * (1 if gated else 2))
-            for finish in both:
-                finish()
-            fetched()
-            next_stage(stage)
-        if blocks:
-            acc = total
-        if gated:
+            self.sum_blocks(acc, stages, reads, self.scales(more, row + warp_row + (lane >> 2), column))
+        else:
+            for _ in stages.each():
+                self.multiply_stage(acc, stages, reads)
+        if self.epilogue.gated:
             warp_column = warp_column >> 1
-        self.store(acc, pc, row + warp_row + (lane >> 2), column + warp_column + (lane & 3) * 2)
+        self.store(acc, self.pointers[2], row + warp_row + (lane >> 2), column + warp_column + (lane & 3) * 2)
         ptx.ret()
+
+    def find_tile(self, OFFS):
+        """(first row, first column) of the CTA's tile.  Moves `pointers` to the matrices of the tile, and sets `batch` and `expert`, their
+        numbers; of a group it sets `m`, the row behind its last one, or `k`, how many lines of K it has."""
+        self.batch = self.expert = None
+        pa, pb, pc = self.pointers
+        if self.grouped:
+            row, column, self.expert, self.m = self.place_in_group(OFFS)
+            self.pointers = pa, pb + product(self.expert, self.width, self.k) * self.b.size, pc
+            return row, column
+        number, down = reg.from_(ptx.special.ctaid.x(), u32), quotient(self.m + (BM - 1), BM)
+        if self.batched or self.parted:  # all matrices are along the grid's x, as y and z have no room for many
+            in_one = down * quotient(self.n + (self.columns - 1), self.columns)
+            batch = quotient(number, in_one)
+            number = number - batch * in_one
+        place = self.place(number, down)
+        if self.parted:
+            start, self.k = self.part_of_k(OFFS, batch, self.k)
+            pa, pb = pa + product(start, self.m, 1) * self.a.size, pb + product(start, self.n, 1) * self.b.size
+        if self.batched:
+            self.batch = batch
+            pa = pa + product(batch, self.m, self.k) * self.a.size
+            pb = pb + product(batch, self.width, self.k) * self.b.size
+        if self.batched or self.parted:
+            pc = pc + product(batch, self.m, self.n) * (self.out.bits // 8)
+        self.pointers = pa, pb, pc
+        return place
+
+    def scales(self, more, first, column) -> BlockScales:
+        """The scales of the thread's eight rows, `first` and every eighth behind it, and of the tile's blocks of columns."""
+        columns = [column, column + self.n] if self.epilogue.gated else [column]
+        group = (self.expert, self.m) if self.grouped else ()
+        return BlockScales(more, [first + 8 * i for i in range(8)], self.rows, columns, self.width, *group)
+
+    def sum_blocks(self, total, stages: "Stages", reads, scales: BlockScales):
+        """Adds up the products of all stages, each times its scales."""
+        acc = [[reg.array(f32, 4) for _ in range(4)] for _ in range(4)]
+
+        def scaled():
+            promote(total, acc, scales.next() * (1 if self.epilogue.gated else 2))
+
+        for _ in stages.each():
+            self.multiply_stage(acc, stages, reads, scaled)
+
+    def multiply_stage(self, acc, stages: "Stages", reads, scaled=None):
+        """The products of one stage, while the copies of a later one are started.  `scaled` adds the products to sums; without it, they
+        are added to what the accumulators hold."""
+        here = stages.wait()
+        if scaled:
+            fill(acc, 0)
+        halves = min(self.a.width, self.b.width) == 4  # there are registers for half a tile at a time
+        both = [] if halves else [stages.fetch(0), stages.fetch(1)]
+        for step in range(ROW // 32):
+            half = stages.fetch(step // 2, step % 2) if halves else None
+            self.multiply(acc, *reads, here, step)
+            if half:
+                half()
+        if scaled:
+            scaled()
+        for finish in both:
+            finish()
+        stages.fetched()
 
     def multiply(self, acc, reads_a, reads_b, here, step: int):
         rows = [reads_a.load(here, 16 * i, step) for i in range(4)]
