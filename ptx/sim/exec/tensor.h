@@ -112,7 +112,7 @@ bool box(Warp& w, const Operand* coordinates, const Operand* given, int lane, co
                    " rows; in the modes .tile::gather4 and .tile::scatter4 the box has one row (manual 5.5.3.4.1)")),
            false;
   if (!begins_well<mode>(w, lane, map, {at, static_cast<std::size_t>(rank)}, kind)) return false;
-  if (mode == Mode::pixels && kind != Access::read && reaches_outside(map))
+  if (mode == Mode::pixels && writes(kind) && reaches_outside(map))
     return bad_map(
                w, lane,
                "writes by an im2col map whose corners lie outside of the images; of a map that is written by, lower "

@@ -55,6 +55,7 @@ enum class Order : std::uint8_t { weak, relaxed, acquire, release, acq_rel, sc }
 enum class Scope : std::uint8_t { cta, cluster, gpu, sys };
 enum class Proxy : std::uint8_t { generic, async, tensormap, read_only };  // the last: of ld.global.nc
 enum class Access : std::uint8_t { read, write, update };                  // update: an atomic, which reads and writes
+constexpr bool writes(Access kind) { return kind != Access::read; }
 struct Manner {
   Order order = Order::weak;
   Scope scope = Scope::gpu;

@@ -377,7 +377,7 @@ std::optional<Location> locate(Warp& w, const Operand& address, int lane, u64 by
   const Range* range = w.cta.launch.memory.find(at);
   if (bytes && (!range || range->end - at < bytes))
     return refuse(no_memory(w.cta.launch, at), at, describe_global(r, at));
-  if (range && kind != Access::read && !range->writable)
+  if (range && writes(kind) && !range->writable)
     return refuse(Code::read_only_memory, at, cat(" of `", range->name, "`, which a kernel may only read"));
   return Location{isa::Space::global, nullptr, at, bytes};
 }

@@ -52,7 +52,7 @@ void Races::look_beside(const Touch& t) {
 
 void Races::look_beside(const Agent& agent, const Location& where, Access kind) {
   Watched& w = watched(*agent.warp);
-  const std::uint64_t key = agent.warp->cta.cluster.index << 32 | agent.operation;
+  const std::uint64_t key = key_of(agent);
   const auto own = agent.operation ? ongoing_.find(key) : ongoing_.end();
   const auto copy = agent.operation ? copying_.find(key) : copying_.end();
   const View& view = own != ongoing_.end()    ? own->second.view

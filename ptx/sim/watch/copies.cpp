@@ -27,19 +27,19 @@ void Races::began(Warp& warp, const ThreadCopy& copy) {
   groups.back().last = begun;
   Time& until = w.copied.until[lane];
   if (!until) until = begun - 1;
-  copying_.insert_or_assign(warp.cta.cluster.index << 32 | copy.operation, Copying{w.copies, copy.lane});
+  copying_.insert_or_assign(key_of(warp.cta, copy.operation), Copying{w.copies, copy.lane});
 }
 
 // False: it is no copy of a thread.
 bool Races::by_copy(const Agent& agent, const Location& where, Access kind, const Manner& manner) {
-  const auto found = copying_.find(agent.warp->cta.cluster.index << 32 | agent.operation);
+  const auto found = copying_.find(key_of(agent));
   if (found == copying_.end()) return false;
   const Copies& all = *found->second.all;
   const auto bytes = static_cast<std::uint32_t>(where.bytes);
   Doer d{&all.view, who_copies(all.thread), all.thread, found->second.lane, agent.pc, bytes, manner, kind, true,
          all.begun};
   d.copied = &all.copied, d.done = all.begun - 1;
-  std::uint32_t& site = last_of_copies_[kind != Access::read];
+  std::uint32_t& site = last_of_copies_[writes(kind)];
   const Site& last = sites_[site];
   const bool same = last.who == d.who && last.time == all.begun && last.pc == d.pc && last.bytes == bytes;
   if (!same) site = new_site(d, all.begun);

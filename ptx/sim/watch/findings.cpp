@@ -33,7 +33,7 @@ const char* wrong(Code code) {
 }
 // Of two operations the later of which writes.
 const char* mend_refill(Access earlier) {
-  if (earlier != Access::read)
+  if (writes(earlier))
     return "if both belong there, a thread waits for the first before the second begins; else the address, the "
            "coordinates, the box or the multicast mask of one of them is wrong";
   return "who reads waits for its reads (wgmma.wait_group, tcgen05.wait::ld, the mbarrier of tcgen05.commit, the group "
@@ -172,16 +172,15 @@ void Races::report(Code code, const Doer& d, const Site& s, int lane, std::uint6
       << (s.operation ? cat("what ", name(s.thread, lane), " began") : name(s.thread, lane)) << ' ' << did(s.kind)
       << " at " << place(s.pc) << "; " << wrong(code);
   }
-  const bool refills = code == Code::missing_wait && d.operation && s.operation && d.kind != Access::read;
+  const bool refills = code == Code::missing_wait && d.operation && s.operation && writes(d.kind);
   Diagnostic diagnostic(code, program.places[d.pc], t.take());
   diagnostic.notes = {cat("the other is ", place(s.pc), " of ", name(s.thread, lane)),
                       exits && code == Code::missing_wait ? before_exit
                       : refills                           ? mend_refill(s.kind)
                                                           : mend(code, d.manner.proxy == Proxy::tensormap)};
   if (unfenced) diagnostic.notes.emplace_back("the module has no tcgen05.fence; this stands for all such pairs");
-  if (const auto w = std::ranges::find_if(warps_, [&](const auto& each) { return each.second->who == d.thread; });
-      w != warps_.end() && (w->second->went_on.lanes >> d.lane & 1))
-    diagnostic.notes.push_back(refusal(w->second->went_on, d.lane));
+  if (const Watched* const w = find(d.thread); w && (w->went_on.lanes >> d.lane & 1))
+    diagnostic.notes.push_back(refusal(w->went_on, d.lane));
   const isa::Space space = address >= shared_window ? isa::Space::shared : isa::Space::global;
   const std::string own = d.operation ? "" : launch_.names.describe_address(d.pc, space);
   const std::string other = s.operation || exits || s.pc == d.pc ? "" : launch_.names.describe_address(s.pc, space);

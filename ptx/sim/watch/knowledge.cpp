@@ -9,38 +9,11 @@ namespace ptx::sim {
 
 namespace {
 
-void learn(View& view, const View& from, std::initializer_list<View::Kind> kinds) {
-  for (const View::Kind kind : kinds) view.of[kind] = join(view.of[kind], from.of[kind]);
-}
-// tcgen05.fence::after_thread_sync orders what the thread itself begins behind it, not what other threads do.
-void learn_all(View& view, const View& from) {
-  for (std::size_t i = 0; i < View::kinds; ++i) {
-    if (i == View::tensor_after) continue;
-    // Mostly the clocks that know too much are the true one.
-    const bool same = i >= View::any_scope && view.of[i] == view.of[View::base] && from.of[i] == from.of[View::base];
-    if (!same) view.of[i] = join(view.of[i], from.of[i]);
-  }
-}
-// The scope was too narrow; or the accesses order nothing.
-void learn_beyond_scope(View& view, const View& from) { learn(view, from, {View::any_scope, View::any_order}); }
-void learn_beyond_order(View& view, const View& from) { learn(view, from, {View::any_order}); }
-// What relaxed accesses tell: they order tensor memory where the fences of tcgen05 stand around them (9.7.16.6.3).
-void learn_relaxed(View& view, const View& from) { learn(view, from, {View::tensor_before, View::any_order}); }
-
-// Moments that are known for good, of others or of one's own.
-void add(View& view, std::span<const Moment> moments) {
-  const Known before = view.of[View::base];
-  view.of[View::base] = join(before, moments);
-  for (const View::Kind kind : {View::any_scope, View::any_order, View::collective, View::executed})
-    view.of[kind] = view.of[kind] == before ? view.of[View::base] : join(view.of[kind], moments);
-}
-
 template <class Map, class Key>
 void erase_between(Map& map, const Key& first, const Key& next) {
   map.erase(map.lower_bound(first), map.lower_bound(next));
 }
 
-std::uint64_t key_of(const Cta& cta, std::uint64_t operation) { return cta.cluster.index << 32 | operation; }
 bool releases(Order order) { return order == Order::release || order == Order::acq_rel || order == Order::sc; }
 bool is_wide(Scope scope) { return scope >= Scope::gpu; }  // of all CTAs
 bool acquires(Order order) { return order == Order::acquire || order == Order::acq_rel || order == Order::sc; }
@@ -84,46 +57,13 @@ std::span<const Moment> Races::over_by(const Watched& w, Mask mask, Time time, c
 View Races::published(const Watched& w, const View& view, Mask mask, Time time, const Copied& copied) {
   Moment moments[2 * lanes + 1];
   View out = view;
-  sim::add(out, over_by(w, mask, time, copied, moments));
+  learn(out, over_by(w, mask, time, copied, moments));
   return out;
 }
 
 const View& Races::view_of(const Watched& w, int lane) {
   const auto part = std::find_if(w.parts.begin(), w.parts.end(), [&](const Part& p) { return p.lanes >> lane & 1; });
   return part->view;
-}
-
-// f(view, lanes) on what each of these lanes knows; lanes that know the same stay together, so that no two parts do.
-template <class F>
-void Races::change(Watched& w, Mask mask, F f) {
-  const std::size_t count = w.parts.size();
-  std::uint64_t fresh = 0;  // parts that may be as another is
-  for (std::size_t i = 0; i < count; ++i) {
-    const Mask some = w.parts[i].lanes & mask;
-    if (!some) continue;
-    Part changed{some, w.parts[i].view};
-    f(changed.view, some);
-    if (changed.view == w.parts[i].view) continue;
-    if (some == w.parts[i].lanes) {
-      w.parts[i] = std::move(changed);
-      fresh |= std::uint64_t{1} << i;
-    } else {
-      w.parts[i].lanes &= ~some;
-      fresh |= std::uint64_t{1} << w.parts.size();
-      w.parts.push_back(std::move(changed));
-    }
-  }
-  while (fresh) {
-    const auto last = static_cast<std::size_t>(63 - std::countl_zero(fresh));
-    fresh &= ~(std::uint64_t{1} << last);
-    for (std::size_t i = w.parts.size(); i-- > 0;) {
-      if (i == last || !(w.parts[i].view == w.parts[last].view)) continue;
-      const auto [first, second] = std::minmax(i, last);
-      w.parts[first].lanes |= w.parts[second].lanes;
-      w.parts.erase(w.parts.begin() + static_cast<std::ptrdiff_t>(second));
-      break;
-    }
-  }
 }
 
 Races::Held& Races::held(Watched& w, int lane) {
@@ -235,26 +175,6 @@ void Races::arrived(Warp& warp, Mask mask, const Channel& channel, const Manner&
   }
 }
 
-// cp.async.mbarrier.arrive: it comes behind the copies that the thread had begun.
-void Races::arrived(const Operation& o, const Channel& channel) {
-  Meeting& m = meeting(channel);
-  if (o.pipe != Pipe::none) {  // tcgen05.commit, which implies the fence before it
-    const Moment done{pipe(o.pipe, *o.agent.warp, o.agent.lane), static_cast<Time>(o.agent.operation)};
-    sim::add(m.gathering.near, {&done, 1});
-    m.gathering.near.of[View::tensor_before] = join(m.gathering.near.of[View::tensor_before], {&done, 1});
-    // What the operations came behind is over as well: the copies, say, whose bytes they read.
-    if (const auto own = ongoing_.find(key_of(o.agent.warp->cta, o.agent.operation)); own != ongoing_.end())
-      learn_all(m.gathering.near, own->second.view);
-    return;
-  }
-  const auto own = ongoing_.find(key_of(o.agent.warp->cta, o.agent.operation));
-  if (own == ongoing_.end()) return;
-  Moment moments[lanes];
-  const std::size_t count = done_by(watched(*o.agent.warp), o.copies_of, own->second.begun - 1, moments);
-  for (Moment& moment : std::span(moments, count)) moment.who = who_copies(moment.who);
-  sim::add(m.gathering.near, {moments, count});
-}
-
 void Races::completed(const Channel& channel) {
   Meeting& m = meeting(channel);
   ++m.phase;
@@ -262,7 +182,7 @@ void Races::completed(const Channel& channel) {
     const std::uint64_t home = number(*static_cast<const Cta*>(channel.memory));
     flush(m, home);
     const Moment over{m.stream, m.phase};
-    if (m.stream) sim::add(m.gathering.near, {&over, 1});
+    if (m.stream) learn(m.gathering.near, {&over, 1});
     m.last = m.gathering;
     m.came = 0;
     return;
@@ -273,7 +193,7 @@ void Races::completed(const Channel& channel) {
     if (m.counted && !m.stream) m.stream = new_stream();
   }
   const Moment over{m.stream, m.phase};
-  if (m.stream) sim::add(m.gathering.near, {&over, 1});
+  if (m.stream) learn(m.gathering.near, {&over, 1});
   // Threads that have exited count as having come to a barrier of all.
   auto with_exited = [&](const Cta& cta) {
     if (const auto left = left_.find(number(cta)); left != left_.end()) learn_all(m.gathering.near, left->second.view);
@@ -291,11 +211,11 @@ void Races::completed(const Channel& channel) {
         m.done, [](const Moment& a, const Moment& b) { return a.who != b.who ? a.who < b.who : a.time > b.time; });
     const auto rest = std::ranges::unique(m.done, {}, &Moment::who);
     m.done.erase(rest.begin(), rest.end());
-    sim::add(m.gathering.near, m.done);
+    learn(m.gathering.near, m.done);
     m.done.clear();
     if (whole) {  // all of the CTA until now: one number says it
       const Moment all{who_cta(number(cta)), now_++};
-      sim::add(m.gathering.near, {&all, 1});
+      learn(m.gathering.near, {&all, 1});
       for (const auto& warp : cta.warps) {
         Watched& w = watched(*warp);
         w.stamp = now_, w.stamped = w.touched = false;
@@ -381,7 +301,7 @@ void Races::met(Warp& warp, Mask mask) {
   }
   if ((mask & w.present) == w.present) {
     const Moment whole{w.who, time};
-    sim::add(all, {&whole, 1});
+    learn(all, {&whole, 1});
   }
   change(w, mask, [&](View& v, Mask) { v = all; });
 }
@@ -407,7 +327,7 @@ void Races::fenced(Warp& warp, Mask mask, Fence fence, const Manner& manner) {
   const Time time = tick(w);
   if (fence == Fence::grid) {
     const Moment over{launch_before_, 1};
-    if (launch_before_) change(w, mask, [&](View& v, Mask) { sim::add(v, {&over, 1}); });
+    if (launch_before_) change(w, mask, [&](View& v, Mask) { learn(v, {&over, 1}); });
     return;
   }
   if (fence == Fence::mbarrier_init) {
@@ -444,7 +364,7 @@ void Races::fenced(Warp& warp, Mask mask, Fence fence, const Manner& manner) {
     Held& h = held(w, lane);
     h.released = time, h.scope = manner.scope, h.release = view_of(w, lane);
     Moment copies{};
-    sim::add(h.release, {&copies, copied_by(w.who, w.present, Mask{1} << lane, w.copied, &copies)});
+    learn(h.release, {&copies, copied_by(w.who, w.present, Mask{1} << lane, w.copied, &copies)});
   }
 }
 
@@ -592,148 +512,6 @@ void Races::write_release(Watched& w, int lane, std::uint64_t address, const Doe
   if (h && h->released) put(std::min(h->scope, manner.scope), true, published(w, h->release, bit, h->released, {}));
 }
 
-// ---- operations
-
-Who Races::first_of_group(const Warp& warp) const { return who_warp(number(warp.cta), warp.index & ~3u); }
-
-// The stream of what a thread has begun of tcgen05, or its warp; or a warpgroup, of wgmma.
-Who& Races::pipe(Pipe pipe, const Warp& warp, int lane) {
-  const std::uint64_t cta = number(warp.cta);
-  const Who whole = pipe == Pipe::warpgroup ? first_of_group(warp) : who_warp(cta, warp.index);
-  Who& stream = pipes_[{pipe == Pipe::tensor_core ? who_thread(whole, lane) : whole, pipe}];
-  if (!stream) stream = new_stream();
-  return stream;
-}
-
-// wgmma is begun by all threads of four warps, and by the last of them in time.
-void Races::know_as_group(Ongoing& product, const Warp& warp) {
-  for (std::uint32_t i = 0; i < Warpgroup::warps; ++i) {
-    Watched& w = watched(*warp.cta.warps[(warp.index & ~3u) + i]);
-    const Time time = tick(w);
-    View own;
-    for (const Part& p : w.parts) learn_all(own, published(w, p.view, p.lanes, time));
-    learn_all(product.view, own);
-    if (i == 0) product.each = own;
-    for (std::size_t kind = 0; kind < View::kinds; ++kind)
-      product.each.of[kind] = meet(product.each.of[kind], own.of[kind]);
-  }
-  products_[first_of_group(warp)].emplace_back(product.time, product.view.of[View::executed]);
-}
-
-// A product is over, so each warp of the warpgroup has come to it, with what it read before in its registers.
-Known Races::executed_before(const Warp& warp, Time through) {
-  auto& all = products_[first_of_group(warp)];
-  const auto behind = std::ranges::upper_bound(all, through, {}, &std::pair<Time, Known>::first);
-  if (behind == all.begin()) return {};
-  all.erase(all.begin(), std::prev(behind));
-  return all.front().second;
-}
-
-void Races::loaded(Warp& warp, std::uint64_t through) {
-  Watched& w = watched(warp);
-  loaded_[w.who] = {static_cast<Time>(through), tick(w)};
-}
-
-// A product comes behind what other threads have begun before, if the fences order the instructions (9.7.16.6.4.3).
-void Races::follow(Ongoing& now, const Operation& o) {
-  std::vector<Begun>& all = begun_[o.agent.warp->cta.cluster.index];
-  const Who thread = who_thread(now.thread, now.lane);
-  auto own = std::ranges::find(all, thread, &Begun::thread);
-  if (own == all.end()) own = all.insert(own, {thread, now.writes, {}, {}});
-  own->operations.push_back({now.begun, now.time});
-  Known& after = now.view.of[View::tensor_after];
-  for (const Begun& other : all) {
-    if (other.thread == thread || !o.follows) continue;
-    const Time known = known_until(after, other.thread);
-    const auto next = std::ranges::upper_bound(other.operations, known, {}, &Begun::One::begun);
-    if (next == other.operations.begin()) continue;
-    const Moment before{other.stream, std::prev(next)->time};
-    after = join(after, {&before, 1}), own->behind = join(own->behind, {&before, 1});
-  }
-  if (own->behind) sim::add(now.view, *own->behind);  // over when its product is: a commit tells so
-}
-
-// Whether it follows s in the pipe, as far as this clock knows of the beginning of s.
-bool Races::follows(const Doer& d, const Site& s, const Known& clock) const {
-  if (!d.follows || !s.operation) return false;
-  const auto all = begun_.find(cta_number(s.thread) / launch_.cluster.count());
-  if (all == begun_.end()) return false;
-  for (const Begun& other : all->second) {
-    if (other.stream != s.who) continue;
-    const auto one = std::ranges::lower_bound(other.operations, s.time, {}, &Begun::One::time);
-    return one != other.operations.end() && known_until(clock, other.thread) >= one->begun;
-  }
-  return false;
-}
-
-void Races::began(const Operation& o) {
-  Watched& w = watched(*o.agent.warp);
-  const int lane = o.agent.lane;
-  Ongoing& now = ongoing_[key_of(o.agent.warp->cta, o.agent.operation)];
-  now.begun = begin(w);
-  now.view = published(w, view_of(w, lane), Mask{1} << lane, now.begun - 1);
-  now.thread = w.who, now.lane = lane, now.signals = o.signals;
-  if (o.pipe != Pipe::none) {
-    const bool together = o.pipe == Pipe::warpgroup;
-    now.piped = true, now.follows = o.follows;
-    now.reads = now.writes = pipe(o.pipe, *o.agent.warp, lane);
-    now.time = static_cast<Time>(together ? o.product : o.agent.operation);
-    if (together) know_as_group(now, *o.agent.warp);
-    now.signals.clear();
-    const Moment before{now.writes, now.time};  // those before it, and itself: a product reads the D that it writes
-    if (o.pipe != Pipe::tensor_core) return;
-    sim::add(now.view, {&before, 1});  // they go one behind the other (9.7.16.6.2)
-    follow(now, o);
-    return;
-  }
-  if (o.group == Operation::no_group) {
-    now.reads = now.writes = new_stream();  // nobody learns of its end
-    now.time = 1;
-    return;
-  }
-  auto& [reads, writes] = bulk_[who_thread(w.who, lane)];
-  if (!reads) reads = new_stream(), writes = new_stream();
-  now.reads = reads, now.writes = writes, now.time = o.group + 1;
-}
-
-void Races::finished(const Operation& o) {
-  const auto found = ongoing_.find(key_of(o.agent.warp->cta, o.agent.operation));
-  if (found == ongoing_.end()) return;
-  signals(o, found->second);
-  forget_operation(found->first);
-}
-
-void Races::waited(Warp& warp, Mask mask, Group group, std::uint64_t through) {
-  Watched& w = watched(warp);
-  if (group == Group::copies) return wait_for_copies(w, mask, through);
-  if (group != Group::bulk && group != Group::bulk_reads) {
-    const auto which = group == Group::tensor_loads    ? Pipe::tensor_load
-                       : group == Group::tensor_stores ? Pipe::tensor_store
-                                                       : Pipe::warpgroup;
-    const Moment over{pipe(which, warp, 0), static_cast<Time>(through)};
-    const Known read = which == Pipe::warpgroup ? executed_before(warp, over.time) : Known{};
-    change(w, mask, [&](View& v, Mask) {
-      sim::add(v, {&over, 1});
-      v.of[View::executed] = join(v.of[View::executed], read);
-    });
-    return;
-  }
-  for (Mask rest = mask; rest; rest &= rest - 1) {
-    const int lane = std::countr_zero(rest);
-    const std::vector<Moment> over = finished_groups(who_thread(w.who, lane), group, through);
-    if (!over.empty()) change(w, Mask{1} << lane, [&](View& v, Mask) { sim::add(v, over); });
-  }
-}
-
-std::vector<Moment> Races::finished_groups(Who thread, Group group, std::uint64_t through) const {
-  std::vector<Moment> over;
-  if (const auto found = bulk_.find(thread); found != bulk_.end()) {
-    over.push_back({found->second.first, static_cast<Time>(through)});
-    if (group == Group::bulk) over.push_back({found->second.second, static_cast<Time>(through)});
-  }
-  return over;
-}
-
 // ---- ends
 
 void Races::exited(Warp& warp, Mask mask) {
@@ -767,7 +545,7 @@ void Races::over(Cluster& cluster) {
   for (const auto& cta : cluster.ctas) {
     const std::uint64_t self = number(*cta), begin = shared_window + (self << shared_rank_shift);
     for (const auto& w : cta->warps) {
-      if (const auto own = warps_.find(w.get()); own != warps_.end()) {
+      if (const auto own = warps_.find(who_warp(self, w->index)); own != warps_.end()) {
         if (own->second->went_on.lanes) went_on_.push_back(own->second->went_on);
         warps_.erase(own);
       }

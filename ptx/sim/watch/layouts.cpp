@@ -35,7 +35,7 @@ void Layouts::forget(const void* cta, std::uint64_t begin, std::uint64_t end) {
 }
 
 void Layouts::accessed(const Agent&, const Location& where, Access kind, const Manner&) {
-  if (kind != Access::read && where.space == isa::Space::shared_cta && !copied_.empty())
+  if (writes(kind) && where.space == isa::Space::shared_cta && !copied_.empty())
     forget(where.memory, where.offset, where.offset + where.bytes);
 }
 

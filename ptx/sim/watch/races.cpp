@@ -9,15 +9,6 @@
 
 namespace ptx::sim {
 
-namespace {
-
-constexpr std::uint64_t operation_key(const Agent& agent) {
-  return agent.warp->cta.cluster.index << 32 | agent.operation;
-}
-constexpr bool writes(Access kind) { return kind != Access::read; }
-
-}  // namespace
-
 Races::Races(const Launch& launch, Checks checks)
     : launch_(launch),
       checks_(checks),
@@ -29,10 +20,12 @@ Races::Races(const Launch& launch, Checks checks)
 
 Races::Watched& Races::watched(Warp& warp) {
   if (&warp == last_warp_) return *last_watched_;
-  std::unique_ptr<Watched>& w = warps_[&warp];
+  const std::uint64_t cta = number(warp.cta);
+  const Who who = who_warp(cta, warp.index);
+  std::unique_ptr<Watched>& w = warps_[who];
   if (!w) {
     w = std::make_unique<Watched>();
-    w->cta = number(warp.cta), w->who = who_warp(w->cta, warp.index);
+    w->cta = cta, w->who = who;
     const std::uint32_t left = warp.cta.threads - warp.index * lanes;
     w->present = left >= lanes ? full_mask : (Mask{1} << left) - 1;
     w->stamp = now_;
@@ -41,6 +34,12 @@ Races::Watched& Races::watched(Warp& warp) {
   }
   last_warp_ = &warp, last_watched_ = w.get();
   return *w;
+}
+
+// nullptr: the warp has done nothing yet, or its cluster is over.
+const Races::Watched* Races::find(Who warp) const {
+  const auto found = warps_.find(warp);
+  return found == warps_.end() ? nullptr : found->second.get();
 }
 
 // All memories are one: shared memory of a CTA has a window of its own, global memory is at host addresses.
@@ -164,7 +163,7 @@ void Races::synchronise(Watched& w, const Touch& t, std::uint64_t base, const Do
       const int lane = std::countr_zero(rest);
       if (t.kind == Access::update && !before) w.updated[static_cast<std::size_t>(lane)] = place(lane);
       if (t.kind != Access::write && !red) read_releases(w, Mask{1} << lane, place(lane), d, before);
-      if (!before && t.kind != Access::read) write_release(w, lane, place(lane), d);
+      if (!before && writes(t.kind)) write_release(w, lane, place(lane), d);
     }
   }
 }
@@ -201,87 +200,6 @@ void Races::accessed(const Agent& agent, const Location& where, Access kind, con
   if (manner.order == Order::weak) w.touched = true;
   touch(d, site, flat(where), where.bytes);
   visit(d, site, where, agent.warp->cta);
-}
-
-Races::Ongoing* Races::ongoing(std::uint64_t key) {
-  if (last_ongoing_ && last_operation_ == key) return last_ongoing_;
-  const auto found = ongoing_.find(key);
-  if (found == ongoing_.end()) return nullptr;
-  last_operation_ = key;
-  return last_ongoing_ = &found->second;
-}
-
-void Races::forget_operation(std::uint64_t key) {
-  ongoing_.erase(key);
-  last_ongoing_ = nullptr, asked_ = {};
-}
-
-// Which of its mbarriers tells of these bytes: that beside them or, with cta_group::2, that of the pair.
-static const Operation::Signal& signal_of(std::span<const Operation::Signal> all, const Location& where) {
-  const auto* const host = static_cast<const Cta*>(where.memory);
-  const auto beside = std::ranges::find_if(all, [&](const Operation::Signal& s) { return s.cta == host; });
-  if (beside != all.end()) return *beside;
-  const auto of_pair =
-      std::ranges::find_if(all, [&](const Operation::Signal& s) { return host && s.cta->rank / 2 == host->rank / 2; });
-  return of_pair == all.end() ? all.front() : *of_pair;
-}
-
-void Races::by_operation(const Agent& agent, const Location& where, Access kind, Manner manner) {
-  Ongoing* const found = ongoing(operation_key(agent));
-  if (!found) return;
-  Ongoing& o = *found;
-  Who stream = writes(kind) ? o.writes : o.reads;
-  Time time = o.time;
-  if (!o.signals.empty()) {  // it is over when that mbarrier's phase is
-    const Operation::Signal& s = signal_of(o.signals, where);
-    Meeting& m = meeting({Channel::Kind::mbarrier, s.cta, s.offset});
-    if (!m.stream) m.stream = new_stream();
-    stream = m.stream, time = m.phase + 1;
-  }
-  if (kind == Access::update) manner.order = Order::relaxed;  // each element by itself (manual 9.7.9.25.4.2)
-  const auto bytes = static_cast<std::uint32_t>(where.bytes);
-  const View& view = agent.each ? o.each : o.view;
-  Doer d{&view, stream, o.thread, o.lane, agent.pc, bytes, manner, kind, true, o.begun};
-  d.each = agent.each, d.follows = o.follows;
-  const Site& last = sites_[last_of_operations_];
-  const bool same = last.who == d.who && last.thread == d.thread && last.time == time && last.pc == d.pc &&
-                    last.kind == kind && last.operation && last.bytes == bytes;
-  const std::uint32_t site = same ? last_of_operations_ : new_site(d, time);
-  if (o.piped) sites_[site].begun = 0;
-  last_of_operations_ = site;
-  touch_again(d, site, flat(where), where.bytes);
-  if (where.memory) visit(d, site, where, agent.warp->cta);
-}
-
-// touch, by one who remembers what it found to be over the last time.
-void Races::touch_again(Doer& d, std::uint32_t site, std::uint64_t address, std::uint64_t bytes) {
-  const std::uint64_t window = address >> 56;
-  if (asked_.view == d.view && asked_.begun == d.begun && asked_.window == window) d.asks = asked_.asks;
-  touch(d, site, address, bytes);
-  asked_ = {d.view, d.begun, window, d.asks};
-}
-
-// Whoever begins an operation knows who made the mbarriers that it signals; arrivals need no order among each other.
-void Races::signals(const Operation& o, const Ongoing& ongoing) {
-  constexpr std::uint32_t bytes = 8;
-  for (const Operation::Signal& s : o.signals) {
-    const std::uint64_t address = flat({isa::Space::shared_cta, s.cta, s.offset, bytes});
-    const Doer d{&ongoing.view,
-                 ongoing.writes,
-                 ongoing.thread,
-                 ongoing.lane,
-                 o.agent.pc,
-                 bytes,
-                 {Order::relaxed, Scope::cluster, Proxy::generic},
-                 Access::update,
-                 true,
-                 ongoing.begun};
-    const TouchBlock& block = plane_.block(address, bytes, sets_);
-    sets_.each(block.cells[address % TouchBlock::bytes >> block.shift].writes, [&](std::uint32_t site, Mask mask) {
-      if (sites_[site].manner.order != Order::weak) return;
-      for (; mask; mask &= mask - 1) judge(d, sites_[site], std::countr_zero(mask), address);
-    });
-  }
 }
 
 // Notes that an operation, or somebody of another CTA, was in the shared memory of a CTA, which has to live until then.
@@ -380,6 +298,17 @@ void Races::record(Doer& d, std::uint32_t site, std::uint64_t address, std::uint
   }
 }
 
+// A copy over another's bytes that somebody has read since: that reader waited for the earlier one, or was reported.
+bool Races::fills_again(const Doer& d, Touches earlier) const {
+  return d.operation && d.kind == Access::write && !(earlier & set_bit) && sites_[earlier >> 5].operation;
+}
+
+// st.async and red.async into what a thread wrote: zeros, say. Who has read them too early did not read a stage.
+bool Races::comes_first(const Doer& d, Touches earlier) const {
+  if (earlier & set_bit || !launch_.program.is(d.pc, isa::Trait::async_stores)) return false;
+  return !sites_[earlier >> 5].operation;
+}
+
 // Whether this strong access is there already. Whoever came between was judged by it, and it would be judged in the
 // same way again.
 bool Races::is_repeated(const Doer& d, const TouchCell& cell, std::uint32_t site) {
@@ -397,7 +326,7 @@ bool Races::touch_quickly(Doer& d, std::uint32_t site, TouchBlock& block, std::s
   TouchCell& cell = block.cells[i];
   if (d.manner.order != Order::weak || !is_over(d, cell.writes, address)) return false;
   const Touches own = site << 5 | static_cast<Touches>(d.lane);
-  if (d.kind != Access::read) {
+  if (writes(d.kind)) {
     if (!is_over(d, cell.reads, address) || !is_over(d, block, block.words(i), address)) return false;
     for (Stripe& stripe : block.stripes) stripe.words &= ~block.words(i);
     cell = {own, 0};
@@ -590,184 +519,6 @@ void Races::check(const Doer& d, Touches earlier, std::uint64_t address) {
     }
     for (; mask; mask &= mask - 1) judge(d, s, std::countr_zero(mask), address);
   });
-}
-
-void Races::judge(const Doer& d, const Site& s, int lane, std::uint64_t address) {
-  auto code = verdict(d, s, lane, address);
-  if (code == Code::data_race && is_equal(d, s, lane)) code = Code::equal_stores, equal_ = true;
-  if (code == Code::missing_tensor_fence && !tensor_fences_) code = Code::no_tensor_fence;
-  if (code) report(*code, d, s, lane, address);
-}
-
-// Why two accesses of the same bytes, of which one writes, are not as they should be.
-std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::uint64_t address) const {
-  const View& v = *d.view;
-  const bool own = !d.operation && !s.operation && s.who == d.who && lane == d.lane;
-  if (d.manner.proxy == Proxy::read_only && writes(s.kind)) return Code::data_race;  // whatever stands between
-  const bool tensor = address >= tensor_window;
-  if (tensor && knows(v.of[View::tensor_after], s, lane)) return std::nullopt;
-  if (own || knows(d, View::base, s, lane)) {
-    if (tensor) {
-      const bool fenced = s.thread == d.thread || frees(d.pc);
-      return fenced ? std::nullopt : std::optional(Code::missing_tensor_fence);
-    }
-    if (s.manner.proxy != Proxy::generic || d.manner.proxy == Proxy::generic) return std::nullopt;
-    if (d.manner.proxy == Proxy::tensormap) {
-      return acquired(d, s, lane, address) ? std::nullopt : std::optional(Code::missing_proxy_fence);
-    }
-    if (knows(v.of[address < shared_window ? View::async_global : View::async_shared], s, lane)) return std::nullopt;
-    return writes(s.kind) ? Code::missing_proxy_fence : Code::loose_reuse;
-  }
-  if (morally_strong(d, s) || (tensor && frees(s.pc)) || is_executed(d, s, lane)) return std::nullopt;
-  if (tensor && frees(d.pc) && is_loaded(d, s)) return std::nullopt;
-  if (tensor && follows(d, s, v.of[View::any_order])) return Code::missing_tensor_fence;
-  if (s.fenced_init && knows(d, View::any_order, s, lane)) return std::nullopt;
-  const bool refills = d.operation && s.operation && writes(d.kind);  // whoever read the bytes between has waited for s
-  const bool reuses = refills || (d.operation && !writes(s.kind));
-  if (knows(d, View::any_scope, s, lane)) return reuses ? Code::loose_reuse : Code::narrow_scope;
-  // A stage whose reader multiplied what it read, by wgmma, and was released behind the product by another thread.
-  if (d.operation && !s.operation && !writes(s.kind) && knows(v.of[View::executed], s, lane)) return Code::loose_reuse;
-  if (!d.operation && is_narrow(d, s)) return Code::narrow_scope;
-  if (knows(d, View::any_order, s, lane)) return tensor ? Code::missing_tensor_fence : Code::missing_order;
-  const bool generated = launch_.program.generated;
-  if (!d.operation && !s.operation && knows(d, View::collective, s, lane))
-    return generated && is_relayed(d, s, lane) ? Code::relayed_order : Code::collective_order;
-  // A lane's edits of a map, by the warp that copies it: Triton 3.5 has no bar.warp.sync between.
-  const bool copies_map = launch_.program.is(d.pc, isa::Trait::copies_map);
-  if (generated && copies_map && s.who == d.who && !s.operation) return Code::relayed_order;
-  if (!d.operation && is_told_by_update(d, s, lane, address)) return Code::missing_order;
-  if (s.operation) {  // whoever knows nothing of its beginning may as well have meant to come before it
-    const bool after = !d.operation && known_until(v.of[View::base], who_thread(s.thread, lane)) >= s.begun;
-    return after || d.operation || writes(s.kind) ? Code::missing_wait : Code::data_race;
-  }
-  if (!d.operation) return Code::data_race;
-  // A thread and an operation that was begun before, as far as one can tell; or the other way round.
-  const bool own_thread = s.thread == d.thread && lane == d.lane && !d.each;
-  if (own_thread) return Code::missing_wait;
-  const bool behind =
-      (writes(s.kind) ? s.made : s.time) >= d.begun;  // a reader may have come for what was there before
-  if (behind && launch_.program.is(s.pc, isa::Trait::begins_mbarrier)) return Code::data_race;
-  if (writes(s.kind) && launch_.program.is(d.pc, isa::Trait::async_stores)) return Code::data_race;
-  if (behind || (d.first && writes(d.kind))) return Code::missing_wait;
-  return writes(s.kind) ? Code::data_race : Code::stage_reused;
-}
-
-// Whether the instruction with a member mask comes behind what the warp of d has learned, or read: all of its lanes
-// have executed that.
-bool Races::is_relayed(const Doer& d, const Site& s, int lane) const {
-  if (s.who == d.who) return !writes(s.kind);
-  const auto own = std::ranges::find_if(warps_, [&](const auto& each) { return each.second->who == d.who; });
-  return own != warps_.end() &&
-         std::ranges::any_of(own->second->parts, [&](const Part& p) { return knows(p.view.of[View::base], s, lane); });
-}
-
-// Whether its CTA would know of s if updates told what others have released to their places. Without an order they
-// do not, and this is asked of them only here: kernels with many atomics would pay for what names a race.
-bool Races::is_told_by_update(const Doer& d, const Site& s, int lane, std::uint64_t address) const {
-  if (!touching_) return false;
-  const auto tells = [&](std::uint64_t place) {
-    if (place == address && touching_->kind == Access::update) return false;  // what it races with came since
-    const auto found = releases_.find(place);
-    return found != releases_.end() && std::ranges::any_of(found->second.all, [&](const Release& r) {
-             return knows(r.view.of[View::any_order], s, lane);
-           });
-  };
-  return std::ranges::any_of(warps_, [&](const auto& each) {
-    return cta_of(each.second->who) == cta_of(d.who) && std::ranges::any_of(each.second->updated, tells);
-  });
-}
-
-// Whether a fence that acquires the map stands on the way from the one to the other: of this thread, or of one that it
-// has synchronised with since (manual 8.9.5), in the same CTA.
-bool Races::acquired(const Doer& d, const Site& s, int lane, std::uint64_t address) const {
-  const auto behind = maps_.upper_bound(address);
-  if (behind == maps_.begin() || address - std::prev(behind)->first >= 128) return false;
-  return std::ranges::any_of(std::prev(behind)->second, [&](const Acquired& a) {
-    const bool known =
-        a.thread == who_thread(d.thread, d.lane) ||
-        (cta_of(a.thread) == cta_of(d.thread) && known_until(d.view->of[View::base], a.thread) >= a.time);
-    return known && knows(a.covers, s, lane);
-  });
-}
-
-// A copy over another's bytes that somebody has read since: that reader waited for the earlier one, or was reported.
-bool Races::fills_again(const Doer& d, Touches earlier) const {
-  return d.operation && d.kind == Access::write && !(earlier & set_bit) && sites_[earlier >> 5].operation;
-}
-
-// st.async and red.async into what a thread wrote: zeros, say. Who has read them too early did not read a stage.
-bool Races::comes_first(const Doer& d, Touches earlier) const {
-  if (earlier & set_bit || !launch_.program.is(d.pc, isa::Trait::async_stores)) return false;
-  return !sites_[earlier >> 5].operation;
-}
-
-// tcgen05.dealloc: it comes behind all that touches its columns, and needs no fence for that; what comes behind it has
-// been given the columns anew.
-bool Races::frees(std::uint32_t pc) const { return launch_.program.is(pc, isa::Trait::frees_columns); }
-
-// Columns may be freed behind a tcgen05.ld whose registers have been read, also without wait::ld; CuTe's kernels do.
-bool Races::is_loaded(const Doer& d, const Site& s) const {
-  const auto at = loaded_.find(s.thread);
-  return s.operation && s.kind == Access::read && at != loaded_.end() && s.time <= at->second.through &&
-         known_until(d.view->of[View::base], s.thread) >= at->second.time;
-}
-
-// mbarrier.inval comes behind what was done to the mbarrier before an instruction with a member mask, if it is ordered
-// behind any of those lanes. That instruction orders no memory, but all of them have executed what stands before it,
-// and an operation on an mbarrier is one access. A pipeline of libcu++ ends so.
-bool Races::is_executed(const Doer& d, const Site& s, int lane) const {
-  if (!launch_.program.is(d.pc, isa::Trait::ends_mbarrier) || s.operation || s.manner.order == Order::weak)
-    return false;
-  return knows(d, View::collective, s, lane);
-}
-
-// What an st or stmatrix stores for a lane, in order; empty if it is not known.
-static std::vector<std::byte> stored_by(const Touch& t, int lane) {
-  if (t.rows) return {t.rows + lane * t.bytes, t.rows + (lane + 1) * t.bytes};
-  std::vector<std::byte> out;
-  for (unsigned i = 0; t.stored && i < t.stored->count; ++i) {
-    const Operand& o = t.stored[i];
-    if (o.absent) return {};
-    const std::byte* const value = t.warp.row(o) + lane * o.cell;
-    out.insert(out.end(), value, value + t.bytes / t.stored->count);
-  }
-  return out;
-}
-
-// Lanes of one instruction that store the same value to the same address: whichever comes last, that value is there
-// (a race of uniform size, manual 8.7.2). Or warps of a CTA of which each stores, with all of its lanes, what is there
-// already: Triton stores so what several warps have.
-bool Races::is_equal(const Doer& d, const Site& s, int lane) const {
-  if (!touching_ || s.operation || s.pc != d.pc || s.bytes != d.bytes || s.kind != Access::write) return false;
-  const Touch& t = *touching_;
-  if (s.who == d.who) {
-    if (lane > d.lane || !(t.lanes >> lane & 1) || ((t.at[lane] ^ t.at[d.lane]) & t.mask)) return false;
-    const std::vector<std::byte> own = stored_by(t, d.lane);
-    return !own.empty() && own == stored_by(t, lane);
-  }
-  if (cta_of(s.who) != cta_of(d.who) || t.space != isa::Space::shared_cta || t.memory != &t.warp.cta) return false;
-  const bool whole = t.rows || std::popcount(t.lanes) == lanes;
-  for (Mask rest = whole ? t.lanes : 0; rest; rest &= rest - 1) {
-    const int i = std::countr_zero(rest);
-    const std::vector<std::byte> value = stored_by(t, i);
-    const std::byte* const there = t.warp.cta.shared.bytes.data() + (t.at[i] & t.mask);
-    if (value.empty() || std::memcmp(value.data(), there, value.size()) != 0) return false;
-  }
-  return whole;
-}
-
-// Two strong accesses that would not race if their scopes had both threads.
-bool Races::is_narrow(Doer d, Site s) const {
-  d.manner.scope = s.manner.scope = Scope::sys;
-  return morally_strong(d, s);
-}
-
-// Manual 8.7. Operations that combine elements are taken to overlap completely.
-bool Races::morally_strong(const Doer& d, const Site& s) const {
-  if (d.manner.order == Order::weak || s.manner.order == Order::weak || d.manner.proxy != s.manner.proxy) return false;
-  if (width(d.pc, d.bytes) != width(s.pc, s.bytes) && !(d.operation && s.operation)) return false;
-  const std::uint64_t a = cta_number(d.thread), b = cta_number(s.thread);
-  return includes(d.manner.scope, a, b) && includes(s.manner.scope, b, a);
 }
 
 }  // namespace ptx::sim

@@ -10,7 +10,9 @@
 // they name the mistake.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,28 +28,11 @@
 #include "ptx/sim/watch/clock.h"
 #include "ptx/sim/watch/observer.h"
 #include "ptx/sim/watch/plane.h"
+#include "ptx/sim/watch/view.h"
 
 namespace ptx::sim {
 
 inline constexpr std::uint64_t tensor_window = 4ull << 56;  // of Races' addresses
-
-struct View {
-  enum Kind : std::uint8_t {
-    base,
-    async_shared,
-    async_global,
-    tensormap,
-    tensor_before,  // has passed tcgen05.fence::before_thread_sync
-    tensor_after,   // and then ::after_thread_sync
-    any_scope,
-    any_order,
-    collective,
-    executed,  // and what the warps of a warpgroup have read before a product of theirs that is over
-    kinds
-  };
-  std::array<Known, kinds> of{};
-  bool operator==(const View&) const = default;
-};
 
 class Races final : public Observer {
  public:
@@ -267,68 +252,80 @@ class Races final : public Observer {
 
   // races.cpp: accesses.
   Watched& watched(Warp& warp);
+  const Watched* find(Who warp) const;
   std::uint64_t number(const Cta& cta) const { return cta.cluster.index * cta.cluster.ctas.size() + cta.rank; }
   std::uint64_t flat(const Location& where) const;
   bool is_watched(isa::Space space, const Range* range) const;
-  Who new_stream() { return stream_bit | ++streams_; }
   std::uint32_t site_of(Watched& w, const Doer& doer);
-  Ongoing* ongoing(std::uint64_t key);
-  void forget_operation(std::uint64_t key);
   std::uint32_t new_site(const Doer& doer, Time time);
   void collect_sites();
+  std::uint32_t width(std::uint32_t pc, std::uint32_t bytes) const;
+  void synchronise(Watched& w, const Touch& t, std::uint64_t base, const Doer& d, bool before);
+  bool looks_again(Watched& w, const Touch& t, std::uint64_t base, std::uint32_t site) const;
+  bool updates_again(const Watched& w, const Touch& t, std::uint64_t address) const;
+  void visit(const Doer& doer, std::uint32_t site, const Location& where, const Cta& from);
+  static bool knows_of(const View& view, std::uint64_t cta);
+  static Code too_late(const Doer& d, std::uint64_t host);
   void touch(Doer& doer, std::uint32_t site, std::uint64_t address, std::uint64_t bytes);
   void record(Doer& doer, std::uint32_t site, std::uint64_t address, std::uint64_t bytes);
+  bool fills_again(const Doer& doer, Touches earlier) const;
+  bool comes_first(const Doer& doer, Touches earlier) const;
+  bool is_repeated(const Doer& d, const TouchCell& cell, std::uint32_t site);
   bool touch_quickly(Doer& doer, std::uint32_t site, TouchBlock& block, std::size_t cell, std::uint64_t address) const;
   bool write_quickly(Doer& doer, std::uint32_t site, TouchBlock& block, std::size_t first, std::size_t next,
                      std::uint64_t address) const;
   bool is_over(Doer& doer, Touches earlier, std::uint64_t address) const;
   bool is_known(Doer& doer, std::uint32_t site, std::uint64_t address) const;
-  bool is_over(Doer& doer, const TouchBlock& block, std::uint32_t words, std::uint64_t address) const;
+  void write_cell(Doer& doer, std::uint32_t site, TouchCell& cell, std::uint64_t address);
+  Touches forget(Doer& doer, Touches earlier);
+  static bool includes_manner(const Doer& doer, const Site& site);
+  bool stands_for(const Doer& doer, const Site& site, int lane) const;
+  bool stands_for(Doer& doer, std::uint32_t site, int lane) const;
+  Mask stood_for(Doer& doer, std::uint32_t site) const;
+  Touches add(Doer& doer, Touches to, std::uint32_t site);
+  void drop_earlier(std::vector<Lanes>& set) const;
+  static bool knows(const Known& clock, const Site& site, int lane);
+  static bool knows(const Doer& doer, View::Kind kind, const Site& site, int lane);
+  void check(const Doer& doer, Touches earlier, std::uint64_t address);
 
   // stripes.cpp: reads of whole warps.
   bool read_in_stripes(Doer& doer, std::uint32_t site, const Touch& touch, std::uint64_t base, Mask lanes);
   bool read_stripe(Doer& doer, Stripe stripe, std::uint64_t block);
   void add_stripe(TouchBlock& block, const Stripe& stripe);
   void forget_earlier(std::vector<Stripe>& stripes) const;
+  bool is_over(Doer& doer, const TouchBlock& block, std::uint32_t words, std::uint64_t address) const;
   void write_stripes(Doer& doer, TouchBlock& block, std::uint32_t words, std::uint64_t address);
   void lay_in_cells(std::uint64_t address);
-  void write_cell(Doer& doer, std::uint32_t site, TouchCell& cell, std::uint64_t address);
-  void check(const Doer& doer, Touches earlier, std::uint64_t address);
+
+  // verdicts.cpp: why two accesses race.
   void judge(const Doer& doer, const Site& site, int lane, std::uint64_t address);
   std::optional<Code> verdict(const Doer& doer, const Site& site, int lane, std::uint64_t address) const;
-  static bool knows(const Known& clock, const Site& site, int lane);
-  static bool knows(const Doer& doer, View::Kind kind, const Site& site, int lane);
-  bool is_executed(const Doer& doer, const Site& site, int lane) const;
-  bool is_equal(const Doer& doer, const Site& site, int lane) const;
-  bool stands_for(const Doer& doer, const Site& site, int lane) const;
-  bool stands_for(Doer& doer, std::uint32_t site, int lane) const;
-  static bool includes_manner(const Doer& doer, const Site& site);
-  Mask stood_for(Doer& doer, std::uint32_t site) const;
-  bool is_repeated(const Doer& d, const TouchCell& cell, std::uint32_t site);
-  void synchronise(Watched& w, const Touch& t, std::uint64_t base, const Doer& d, bool before);
-  bool looks_again(Watched& w, const Touch& t, std::uint64_t base, std::uint32_t site) const;
-  bool updates_again(const Watched& w, const Touch& t, std::uint64_t address) const;
-  Touches forget(Doer& doer, Touches earlier);
-  std::uint32_t width(std::uint32_t pc, std::uint32_t bytes) const;
-  bool morally_strong(const Doer& doer, const Site& site) const;
   bool is_relayed(const Doer& doer, const Site& earlier, int lane) const;
-  bool is_narrow(Doer doer, Site site) const;
-  bool is_told_by_update(const Doer& doer, const Site& site, int lane, std::uint64_t address) const;
-  bool fills_again(const Doer& doer, Touches earlier) const;
-  bool comes_first(const Doer& doer, Touches earlier) const;
+  bool is_told_by_update(const Site& site, int lane, std::uint64_t address) const;
+  bool acquired(const Doer& doer, const Site& site, int lane, std::uint64_t address) const;
   bool frees(std::uint32_t pc) const;
   bool is_loaded(const Doer& doer, const Site& site) const;
-  bool acquired(const Doer& doer, const Site& site, int lane, std::uint64_t address) const;
-  void follow(Ongoing& now, const Operation& operation);
-  bool follows(const Doer& doer, const Site& site, const Known& clock) const;
-  Touches add(Doer& doer, Touches to, std::uint32_t site);
-  void drop_earlier(std::vector<Lanes>& set) const;
-  void visit(const Doer& doer, std::uint32_t site, const Location& where, const Cta& from);
-  static bool knows_of(const View& view, std::uint64_t cta);
-  static Code too_late(const Doer& d, std::uint64_t host);
-  void signals(const Operation& operation, const Ongoing& ongoing);
+  bool is_executed(const Doer& doer, const Site& site, int lane) const;
+  bool is_equal(const Doer& doer, const Site& site, int lane) const;
+  bool is_narrow(Doer doer, Site site) const;
+  bool morally_strong(const Doer& doer, const Site& site) const;
+
+  // operations.cpp: those that finish by themselves.
+  static std::uint64_t key_of(const Cta& cta, std::uint64_t operation) { return cta.cluster.index << 32 | operation; }
+  static std::uint64_t key_of(const Agent& agent) { return key_of(agent.warp->cta, agent.operation); }
+  Ongoing* ongoing(std::uint64_t key);
+  void forget_operation(std::uint64_t key);
   void by_operation(const Agent& agent, const Location& where, Access kind, Manner manner);
   void touch_again(Doer& doer, std::uint32_t site, std::uint64_t address, std::uint64_t bytes);
+  void signals(const Operation& operation, const Ongoing& ongoing);
+  Who new_stream() { return stream_bit | ++streams_; }
+  Who& pipe(Pipe pipe, const Warp& warp, int lane);
+  Who first_of_group(const Warp& warp) const;
+  void know_as_group(Ongoing& product, const Warp& warp);
+  Known executed_before(const Warp& warp, Time through);
+  void follow(Ongoing& now, const Operation& operation);
+  bool follows(const Doer& doer, const Site& site, const Known& clock) const;
+  std::vector<Moment> finished_groups(Who thread, Group group, std::uint64_t through) const;
 
   // copies.cpp: cp.async of threads.
   static Who who_copies(Who who) { return who | copies_bit; }
@@ -365,28 +362,23 @@ class Races final : public Observer {
   std::size_t needed(std::uint64_t cta, std::uint64_t other) const;
   void read_releases(Watched& w, Mask mask, std::uint64_t address, const Doer& d, bool before);
   void write_release(Watched& w, int lane, std::uint64_t address, const Doer& d);
-  std::vector<Moment> finished_groups(Who thread, Group group, std::uint64_t through) const;
   void acquire_fence(Watched& w, int lane, Scope scope);
   void sequential_fence(Watched& w, int lane, Scope scope);
 
   // findings.cpp: words.
   void find_same_lines();
   std::string place_of(std::uint32_t pc) const;
+  void report(Code code, const Doer& doer, const Site& site, int lane, std::uint64_t address);
   void report_beside(Who thread, int lane, std::uint32_t pc, Access kind, std::uint64_t address, std::uint64_t bytes,
                      const std::string& by);
   void report_early(const Doer& d, std::uint64_t host, const Location& where);
   void report_lap(const Watched& w, int lane, std::uint32_t barrier, std::uint32_t pc, std::uint32_t earlier,
                   bool again);
-  void report(Code code, const Doer& doer, const Site& site, int lane, std::uint64_t address);
   std::string refusal(const WentOn& warp, int lane) const;
   std::string name(Who thread, int lane) const;
   launch::Dim3 thread_id(Who thread, int lane) const;
   sim::Site site(Who thread, int lane, std::uint32_t pc, std::uint64_t bytes, std::uint64_t address) const;
   std::string owner(std::uint64_t address) const;
-  Who first_of_group(const Warp& warp) const;
-  void know_as_group(Ongoing& product, const Warp& warp);
-  Known executed_before(const Warp& warp, Time through);
-  Who& pipe(Pipe pipe, const Warp& warp, int lane);
 
   static constexpr std::size_t least_to_collect = 1 << 16;
 
@@ -403,7 +395,7 @@ class Races final : public Observer {
   std::size_t collect_at_ = least_to_collect;      // so many sites
   std::uint32_t last_of_operations_ = 0;           // the site that was made last for an operation
   std::array<std::uint32_t, 2> last_of_copies_{};  // of reads, of writes
-  std::unordered_map<const Warp*, std::unique_ptr<Watched>> warps_;
+  std::unordered_map<Who, std::unique_ptr<Watched>> warps_;
   const Warp* last_warp_ = nullptr;
   Watched* last_watched_ = nullptr;
   Ongoing* last_ongoing_ = nullptr;  // of number last_operation_
@@ -468,5 +460,38 @@ class Races final : public Observer {
   const bool tensor_fences_;              // the text has some, or an author wrote it
   std::vector<std::uint32_t> same_line_;  // by pc: the first with its line and mnemonic; an unrolled loop has many
 };
+
+// f(view, lanes) on what each of these lanes knows; lanes that know the same stay together, so that no two parts do.
+template <class F>
+void Races::change(Watched& w, Mask mask, F f) {
+  const std::size_t count = w.parts.size();
+  std::uint64_t fresh = 0;  // parts that may be as another is
+  for (std::size_t i = 0; i < count; ++i) {
+    const Mask some = w.parts[i].lanes & mask;
+    if (!some) continue;
+    Part changed{some, w.parts[i].view};
+    f(changed.view, some);
+    if (changed.view == w.parts[i].view) continue;
+    if (some == w.parts[i].lanes) {
+      w.parts[i] = std::move(changed);
+      fresh |= std::uint64_t{1} << i;
+    } else {
+      w.parts[i].lanes &= ~some;
+      fresh |= std::uint64_t{1} << w.parts.size();
+      w.parts.push_back(std::move(changed));
+    }
+  }
+  while (fresh) {
+    const auto last = static_cast<std::size_t>(63 - std::countl_zero(fresh));
+    fresh &= ~(std::uint64_t{1} << last);
+    for (std::size_t i = w.parts.size(); i-- > 0;) {
+      if (i == last || !(w.parts[i].view == w.parts[last].view)) continue;
+      const auto [first, second] = std::minmax(i, last);
+      w.parts[first].lanes |= w.parts[second].lanes;
+      w.parts.erase(w.parts.begin() + static_cast<std::ptrdiff_t>(second));
+      break;
+    }
+  }
+}
 
 }  // namespace ptx::sim
