@@ -251,6 +251,9 @@ Example:
     with ptx.block() as part:
         part.leave(x > n)
         x += 1)");
+}
+
+void init_branches(nb::module_& m) {
   m.def("if_", if_block, nb::arg("pred"),
         R"(The body runs in the threads whose predicate is true: `with` this, not Python's `if`.
 
@@ -337,6 +340,9 @@ Example:
             x += 1
         with ptx.case(1):
             x += 2)");
+}
+
+void init_loops(nb::module_& m) {
   m.def(
       "loop_while",
       [](nb::object predicate, bool uniform) {
@@ -404,7 +410,7 @@ Example:
     ptx.kloop(n, unroll=4, body=step))");
 }
 
-void init_statements(nb::module_& m) {
+void init_places(nb::module_& m) {
   m.def(
       "label", [](const std::string& name) { author::label(active(), name); }, nb::arg("name"),
       R"(name: a place that `bra` names.  One of a name in a block; `ptx.scope()` makes names local.
@@ -447,6 +453,9 @@ Example:
 
 Example:
     ptx.file_(1, "model.py"))");
+}
+
+void init_addresses(nb::module_& m) {
   m.def(
       "var", variable, nb::arg("state_space"), nb::arg("dtype"), nb::arg("name"), nb::kw_only(),
       nb::arg("size") = nb::none(), nb::arg("align") = nb::none(), nb::arg("linking") = nb::none(),
@@ -689,8 +698,11 @@ Example:
 void init_control(nb::module_& m) {
   init_registers(m);
   init_blocks(m);
+  init_branches(m);
+  init_loops(m);
   init_print(m);
-  init_statements(m);
+  init_places(m);
+  init_addresses(m);
   init_pipeline(m);
 }
 
