@@ -40,9 +40,9 @@ std::string given(const View& view, const Operand& o) {
       return cat("the ", dotted(reg.type), " register `", written(view, o), '`');
     }
     case Operand::Kind::sink: return "the sink `_`";
-    case Operand::Kind::integer:
+    case Operand::Kind::integer: return cat("the number `", written(view, o), '`');
     case Operand::Kind::f32:
-    case Operand::Kind::f64: return cat("the number `", written(view, o), '`');
+    case Operand::Kind::f64: return cat("the floating-point number `", written(view, o), '`');
     case Operand::Kind::vector: return vector_of(written(view, o));
     case Operand::Kind::address: {
       const auto parts = view.function.children(o);
@@ -101,7 +101,32 @@ bool is_parameter(const View& view, const Operand& o) {
          std::any_of(all.begin(), all.end(), [&](const ir::Variable& v) { return v.name.id() == base.id; });
 }
 
-std::string counts(const isa::Match& match) { return cat("the form is `", match.form->syntax, '`'); }
+// The variable that an operand names, or an address begins with.
+const ir::Variable* variable_of(const View& view, const Operand& o) {
+  const Operand& base = o.kind != Operand::Kind::symbol && o.child_count ? view.function.children(o)[0] : o;
+  const Symbol* const symbol = view.symbols ? view.symbols->find(base.id, view.statement) : nullptr;
+  return symbol ? symbol->variable : nullptr;
+}
+
+// "a variable in .global; it must be in .shared"
+std::string wrong_space(const View& view, const Pattern& p, const Operand& o) {
+  const ir::Variable* const variable = variable_of(view, o);
+  const std::string_view have = variable ? isa::name(variable->space) : "", want = isa::name(p.space);
+  const std::string is = have.empty() ? "a variable" : cat("a variable in .", have);
+  if (is_parameter(view, o)) return "a parameter; load the address that it holds with ld.param";
+  return cat(is, "; it must be in ", want.empty() ? ".global, .shared or .local" : cat('.', want));
+}
+
+std::string wrong_constant(isa::Type type) {
+  if (is_integer(isa::info(type).kind)) return cat("a constant of type ", dotted(type), " is an integer");
+  if (isa::info(type).bits == 16) return cat("there are no constants of type ", dotted(type));
+  return cat("a constant of type ", dotted(type), " is `1.0`, `0f3F800000` or `0d3FF0000000000000`");
+}
+
+std::string counts(const ir::Instruction& instruction, const isa::Match& match) {
+  const int count = static_cast<int>(instruction.count);
+  return cat(count, count == 1 ? " operand does" : " operands do", " not fit; the form is `", match.form->syntax, '`');
+}
 
 }  // namespace
 
@@ -109,7 +134,7 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
                      const Problem& problem) {
   const std::string head = cat('`', instruction.mnemonic->text, "`: ");
   if (problem.code == Code::operand_count) {
-    return cat(head, static_cast<int>(instruction.count), " operands do not fit; ", counts(match));
+    return cat(head, counts(instruction, match));
   }
   const Pattern& p = *problem.pattern;
   const Operand& o = *problem.given;
@@ -124,15 +149,8 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
     case Code::immediate_range:
       if (p.row->low == p.row->high) return cat(head, where, "is ", got, "; it must be ", p.row->low);
       return cat(head, where, "is ", got, "; it must be in ", p.row->low, "..", p.row->high);
-    case Code::immediate_kind:
-      return cat(head, where, "is ", got, ", which is no constant of type ", dotted(p.type),
-                 "; floating-point types take `1.0`, `0f3F800000` or `0d3FF0000000000000`, half types take none");
-    case Code::state_space: {
-      const std::string_view space = isa::name(p.space);
-      return cat(head, where, "is ", got, ", a variable outside ",
-                 space.empty() ? "the generic window" : cat('.', space),
-                 is_parameter(view, o) ? ": it is a parameter; load the address from it with ld.param" : "");
-    }
+    case Code::immediate_kind: return cat(head, where, "is ", got, "; ", wrong_constant(p.type));
+    case Code::state_space: return cat(head, where, "is ", got, ", ", wrong_space(view, p, o));
     case Code::sink_operand: return cat(head, where, "is the sink `_`, but the result must go to a register");
     case Code::special_operand:
       return cat(head, where, "is ", got,
@@ -170,8 +188,9 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
     case Code::undefined_name: {
       const Operand* name = &o;
       while (name->kind != Operand::Kind::symbol && name->child_count) name = &view.function.children(*name)[0];
-      const bool named = view.symbols && name->kind == Operand::Kind::symbol;
-      return cat(head, got, ' ', not_declared(named ? view.symbols->find_below(name->id, view.statement) : nullptr));
+      if (!view.symbols || name->kind != Operand::Kind::symbol) return cat(head, got, ' ', not_declared(nullptr));
+      return cat(head, '`', Name::from_id(name->id).view(), "` ",
+                 not_declared(view.symbols->find_below(name->id, view.statement)));
     }
     default: return cat(head, where, "is ", got, "; it must be ", wanted(match, p));
   }

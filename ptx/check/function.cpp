@@ -103,9 +103,9 @@ void check_registers(const ModuleTarget& target, const ir::Function& function, c
                          cat("no register is declared .", type, "; use a bit register of its size"));
     }
     if (isa::info(first.type).bits * first.vector > 128 || first.vector == 8) {
-      found.emplace_back(
-          Code::register_type, s.place,
-          cat("a vector of ", static_cast<int>(first.vector), " .", type, ": at most 4 elements and 128 bits"));
+      found.emplace_back(Code::register_type, s.place,
+                         cat("a vector register has at most 4 elements and 128 bits, not ",
+                             static_cast<int>(first.vector), " of .", type));
     }
     if (first.vector > 1 && first.type == isa::Type::pred) {
       found.emplace_back(Code::register_type, s.place, "there are no vectors of predicates");

@@ -75,17 +75,18 @@ class OperandJudge {
     const bool excused = code != Code{} && excuses_ && excuses_->covers(view_, match_, {code, -1, &p, &o});
     return excused ? Code{} : code;
   }
-  // The parts of an address behind its first.
-  Code inner(std::span<const Pattern> parts, const Operand& address) const {
+  // The parts of an address behind its first. A part that does not fit is the problem's, instead of the address.
+  void inner(std::span<const Pattern> parts, const Operand& address, Problem& problem) const {
     if (!parts.empty() && parts[0].row->optional && address.child_count == parts.size()) parts = parts.subspan(1);
     if (address.child_count != parts.size() + 1 && (address.child_count != 0 || !parts.empty()))
-      return Code::operand_kind;
-    if (!parts.empty() && address.value != 0) return Code::address_offset;
+      return void(problem.code = Code::operand_kind);
+    if (!parts.empty() && address.value != 0) return void(problem.code = Code::address_offset);
     const auto given = view_.function.children(address).last(parts.size());
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (const Code code = operand(parts[i], given[i]); code != Code{}) return code;
+      if (problem.code = operand(parts[i], given[i]); !problem) continue;
+      problem.pattern = &parts[i], problem.given = &given[i];
+      return;
     }
-    return {};
   }
 
  private:
@@ -459,7 +460,7 @@ Problem fit_choice(const OperandJudge& judge, const View& view, const isa::Match
     } else {
       problem.code = judge.operand(p, o);
       if (problem.code == Code{} && p.kind == OperandKind::address && o.kind == Operand::Kind::address)
-        problem.code = judge.inner(std::span(match.operands).subspan(i + 1, parts), o);
+        judge.inner(std::span(match.operands).subspan(i + 1, parts), o, problem);
     }
     if (problem.code != Code{}) return problem;
     i += parts;

@@ -30,7 +30,10 @@ Broken policy_fraction(const View& view, const isa::Match&, const ir::Instructio
   if (fraction.kind == Operand::Kind::f32) value = std::bit_cast<float>(static_cast<std::uint32_t>(fraction.bits));
   if (fraction.kind == Operand::Kind::f64) value = std::bit_cast<double>(fraction.bits);
   if (value > 0 && value <= 1) return {};
-  return {Code::policy_fraction, "the fraction must be above 0 and at most 1"};
+  Text found;
+  found << "the fraction is ";
+  found.real(value) << "; it must be above 0 and at most 1";
+  return {Code::policy_fraction, found.take()};
 }
 
 Broken policy_sizes(const View& view, const isa::Match&, const ir::Instruction& instruction) {

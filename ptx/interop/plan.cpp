@@ -136,7 +136,8 @@ Diagnostics Plan::refusals(std::span<const DLTensor> inputs) const {
   Diagnostics list;
   if (inputs.size() != inputs_) {
     list.emplace_back(Code::argument_count, Place{},
-                      cat(record_.entry, ": expected ", inputs_, " input arrays, got ", inputs.size()));
+                      cat(record_.entry, ": expected ", inputs_,
+                          inputs_ == 1 ? " input array, got " : " input arrays, got ", inputs.size()));
     return list;
   }
   std::int64_t symbols[max_symbols];

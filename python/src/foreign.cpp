@@ -9,6 +9,7 @@
 
 #include "ptx/base/text.h"
 #include "ptx/cuda/executor.h"
+#include "python/src/trace.h"
 
 namespace ptx::python {
 namespace {
@@ -225,7 +226,9 @@ bool read_stream(PyObject* object, void*& stream) {
     if (PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__cuda_stream__") == 1)
       number = pair(nb::object(nb::handle(object).attr("__cuda_stream__")()), what)[1];
     else if (!PyLong_Check(object))
-      throw nb::type_error("stream= takes an object with __cuda_stream__() or the address of a CUstream");
+      throw nb::type_error(
+          cat("stream= takes an object with __cuda_stream__() or the address of a CUstream, not ", shown(object))
+              .c_str());
     stream = stream_of(address(number, "stream"));
     return true;
   } catch (nb::python_error& error) {

@@ -253,10 +253,10 @@ def test_things_that_are_no_arrays_are_refused():
         with pytest.raises(TypeError, match=r"scale: argument `X`: a kernel takes PyTorch tensors, NumPy"):
             scale(thing)
     for arguments in ((), (random(32), random(32))):
-        with pytest.raises(LaunchTypeError, match="scale: expected 1 input arrays, got"):
+        with pytest.raises(LaunchTypeError, match="scale: expected 1 input array, got"):
             scale(*arguments)
     scale(random(32))
-    with pytest.raises(LaunchTypeError, match="expected 1 input arrays, got 2"):
+    with pytest.raises(LaunchTypeError, match="expected 1 input array, got 2"):
         scale(random(32), random(32))
 
 

@@ -201,8 +201,8 @@ def done(X, Y):
     ("call", "said"),
     [
         (lambda: kernel(done, **OF_N)[(1,), (128,)](NUMBERS), r"done\[\.\.\.\] chooses nothing: grid= and block= are options of @kernel"),
-        (lambda: kernel(done, **OF_N)(NUMBERS, np.empty_like(NUMBERS)), r"expected 1 input arrays, got 2: outputs are returned, and out="),
-        (lambda: kernel(done, **OF_N)(NUMBERS, 2.0), r"expected 1 input arrays, got 2: numbers are given by name"),
+        (lambda: kernel(done, **OF_N)(NUMBERS, np.empty_like(NUMBERS)), r"expected 1 input array, got 2: outputs are returned, and out="),
+        (lambda: kernel(done, **OF_N)(NUMBERS, 2.0), r"expected 1 input array, got 2: numbers are given by name"),
         (lambda: kernel(done, **OF_N | {"grid": "N // 128"}), r"the sizes of grid must be integers, not 'N // 128'; for sizes of a call write a function, grid=lambda N:"),
         (lambda: kernel(done, **OF_N | {"grid": lambda N: N / 128})(NUMBERS), r"// gives integers, / does not"),
         (lambda: kernel(done, **OF_N | {"arch": 90}), r'arch must be the name of a target, "sm_90a", not 90'),

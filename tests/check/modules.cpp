@@ -228,7 +228,7 @@ TEST_CASE("a name that is declared below: the line of the use, and that of the d
     return found.size() == 1 ? ptx::cat(found[0].place.line, ' ', found[0].message) : ptx::to_string(found);
   };
   CHECK(said(".entry k() {\n.reg .u32 r;\nld.global.u32 r, [g];\nret; }\n\n.global .u32 g;") ==
-        "6 `ld.global.u32`: the address `[g]` is declared below, in line 9; variables and functions are declared above "
+        "6 `ld.global.u32`: `g` is declared below, in line 9; variables and functions are declared above "
         "their first use");
   CHECK(said(".entry k() {\n\ncall f;\nret; }\n.func f() { ret; }") ==
         "6 `call`: `f` is declared below, in line 8; variables and functions are declared above their first use; a "
@@ -241,7 +241,7 @@ TEST_CASE("a name that is declared below: the line of the use, and that of the d
         "6 `call f`: argument 1 is `q`, which is declared below, in line 7; variables and functions are declared above "
         "their first use");
   CHECK(said(".entry k() { bra.uni L;\nL: st.global.u32 [nothing], 1; ret; }") ==
-        "5 `st.global.u32`: the address `[nothing]` is not declared");
+        "5 `st.global.u32`: `nothing` is not declared");
 }
 
 TEST_CASE("a declaration that is missing is reported once a name, and everywhere to who wants every line") {

@@ -357,11 +357,28 @@ TEST_CASE("directive_value, register_type") {
 }
 
 TEST_CASE("messages say what was written, what is legal, and where the manual says so") {
-  const auto found = diagnose(kernel("add.s32 r0, r1, f0;"));
-  REQUIRE(found.size() == 1);
-  CHECK(found[0].message ==
+  const auto message = [](std::string_view body) {
+    const auto all = diagnose(kernel(body));
+    return all.empty() ? std::string() : all[0].message;
+  };
+  CHECK(message("add.s32 r0, r1, f0;") ==
         "`add.s32`: operand 3 (b) is the .f32 register `f0`; it must be a .s32 register or constant");
-  CHECK(found[0].section == "9.7.1.1");
+  CHECK(diagnose(kernel("add.s32 r0, r1, f0;"))[0].section == "9.7.1.1");
+  CHECK(message("exit r0;") == "`exit`: 1 operand does not fit; the form is `exit`");
+  CHECK(message("add.s32 r0, r1, 1.0;") ==
+        "`add.s32`: operand 3 (b) is the floating-point number `0d3FF0000000000000`; a constant of type .s32 is an "
+        "integer");
+  CHECK(message("add.rn.f16 h0, h1, 1.0;").ends_with("there are no constants of type .f16"));
+  CHECK(message("ld.shared.b32 r0, [gv];").ends_with("`[gv]`, a variable in .global; it must be in .shared"));
+  CHECK(message("ld.shared.b32 r0, [pv];").ends_with("a parameter; load the address that it holds with ld.param"));
+  CHECK(message("ld.global.b32 r0, [nothing];") == "`ld.global.b32`: `nothing` is not declared");
+  CHECK(message("createpolicy.fractional.L2::evict_last.b64 l0, 1.5;")
+            .ends_with("the fraction is 1.5; it must be above 0 and at most 1"));
+  CHECK(message(".reg .v2 .b128 x;") == "a vector register has at most 4 elements and 128 bits, not 2 of .b128");
+  constexpr std::string_view copy =
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [sv], ";
+  CHECK(message(cat(copy, "[l0, {r0, r1, r2}], [sv];"))
+            .ends_with("operand 2 (coords) is the vector `{r0, r1, r2}`; it must be a vector of 2 .s32 registers"));
   const auto gate = diagnose(kernel("fence.acq_rel.cluster;", "7.8", "sm_80"));
   REQUIRE(gate.size() == 1);
   CHECK(gate[0].message == "`fence.acq_rel.cluster`: `.cluster` needs PTX 7.8 and sm_90, the target is sm_80");

@@ -150,7 +150,8 @@ class Signature:
             )
         self.check_callable(kernel)
         if len(arrays) != len(self.inputs):
-            given = f"expected {len(self.inputs)} input arrays, got {len(arrays)}"
+            count = len(self.inputs)
+            given = f"expected {count} input array{'s' * (count != 1)}, got {len(arrays)}"
             raise LaunchTypeError(f"{self.name}: {given}{self._what_differs(arrays)}")
 
     def _what_differs(self, arrays: tuple) -> str:
@@ -185,10 +186,7 @@ class Signature:
         raw = {param.name for param in self.raw}
         for name, value in keywords.items():
             if name not in self.known:
-                raise TypeError(
-                    f"kernel {self.name} has no template parameter {name!r}; template parameters: "
-                    f"{sorted(self.template)}, dimensions: {sorted(self.symbols)}, raw parameters: {sorted(raw)}"
-                )
+                raise TypeError(f"kernel {self.name} has no template parameter {name!r}; {self._known_names()}")
             if name in self.symbols:
                 if isinstance(value, bool) or not hasattr(value, "__index__"):
                     raise TypeError(f"dimension {name!r} of kernel {self.name} must be an int, not {value!r}")
@@ -203,6 +201,14 @@ class Signature:
             if name not in sizes and type(template.get(name)) is int:
                 sizes[name] = template[name]
         return Arguments(template, sizes, scalars)
+
+    def _known_names(self) -> str:
+        """Which keywords a call may have, for messages."""
+        kinds = {
+            "arrays": self.input_names, "template parameters": sorted(self.template), "dimensions": sorted(self.symbols),
+            "raw parameters": sorted(param.name for param in self.raw),
+        }  # fmt: skip
+        return "there are " + ", ".join(f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names)
 
     def with_shapes(self, given: Arguments, shapes: Iterable[tuple[int, ...]]) -> Arguments:
         """The same with the sizes that the inputs give."""
