@@ -321,7 +321,9 @@ Type range_type(const Operand& start, const Operand& stop, const Operand& step) 
 // A bound in the loop's type: numbers as they are, registers of another width converted once before the loop.
 Operand bound(Builder& b, const Operand& o, Type type) {
   if (!is_register(o)) {
-    if (!o.is_integer()) b.refuse(Code::bad_argument, "range_ takes integers and integer registers");
+    if (!o.is_integer())
+      b.refuse(Code::bad_argument,
+               cat("range_ takes integers and integer registers, not `", ir::to_string(b.state().function, o.ir), '`'));
     return o;
   }
   const Operand value = o.ir.kind == ir::Operand::Kind::special ? Operand(b.from(o, o.type)) : o;

@@ -240,7 +240,9 @@ Barriers barriers(Builder& b, std::uint32_t count, std::string_view name) {
 std::string Barriers::name() const { return std::string(Name::from_id(symbol.id).view()); }
 
 Barrier Barriers::operator[](std::int64_t i) const {
-  if (i < 0 || i >= count) builder->refuse(Code::index_range, cat("mbarrier ", i, " of ", count));
+  if (i < 0 || i >= count)
+    builder->refuse(Code::index_range, cat("index ", i, " of ", count, count == 1 ? " mbarrier" : " mbarriers",
+                                           " is not in 0..", count - 1));
   return {{builder, symbol, Type::none, 8 * i}};
 }
 

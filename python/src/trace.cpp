@@ -64,7 +64,8 @@ void left(nb::handle self, nb::handle error) {
 }
 
 [[noreturn]] void not_convertible(nb::handle value) {
-  throw WrongKind(cat("Cannot convert ", shown(value), " to PTX operand"));
+  throw WrongKind(cat("Cannot convert ", shown(value),
+                      " to PTX operand: a register, a number, a name, an address (ptx.addr), or a list of operands"));
 }
 
 author::Operand integer_operand(PyObject* value) {
@@ -328,7 +329,7 @@ ir::Guard guard(nb::handle predicate, author::Builder& builder) {
 std::string name_argument(nb::handle value) {
   if (PyUnicode_Check(value.ptr())) return text_of(value);
   if (nb::hasattr(value, "name")) return text_of(value.attr("name"));
-  throw WrongKind(cat("a name, or something with one, is expected, not ", shown(value)));
+  throw WrongKind(cat("ptx.global_ptrs takes tensors of the kernel, or names of its parameters, not ", shown(value)));
 }
 
 PyObject* raw_emit(PyObject*, PyObject* text) {

@@ -202,7 +202,7 @@ def test_what_is_no_module():
         ptx.module([double, make(arch="sm_80")[1]])
     with pytest.raises(AttributeError, match="the module has no kernel triple; it has double, plus"):
         ptx.module([double, plus]).triple
-    with pytest.raises(TypeError, match="kernel double has no template parameter 'size'"):
+    with pytest.raises(TypeError, match="kernel double has no template parameter 'size'; there are "):
         ptx.module([(double, {"size": 3})])
     with pytest.raises(AuthoringError, match="`f` is declared already in this module"):
         ptx.module([".func f() { ret; }", ".func f() { ret; }"]).ptx()

@@ -340,7 +340,8 @@ def test_arguments_that_are_missing(call, said):
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        (lambda X, Y: ptx.inst.add.u32(reg.scalar(u32), object(), 1), "Cannot convert <object .* to PTX operand"),
+        (lambda X, Y: ptx.inst.add.u32(reg.scalar(u32), object(), 1), "Cannot convert <object .* to PTX operand: a register, a number"),
+        (lambda X, Y: ptx.global_ptrs(3), "global_ptrs takes tensors of the kernel, or names of its parameters, not 3"),
         (lambda X, Y: ptx.inst.mov.u32(reg.scalar(u32), 1, when=True), "an instruction takes pred= and no 'when'"),
         (lambda X, Y: ptx.inst.mov.u32(reg.scalar(u32), 1, pred=1), "pred= is a predicate register or ~register, not 1"),
         (lambda X, Y: ptx.inst(1), r"ptx\.inst is called with an instruction"),
@@ -357,6 +358,21 @@ def test_arguments_that_are_missing(call, said):
 )  # fmt: skip
 def test_values_of_the_wrong_kind_have_a_place(written, message):
     with pytest.raises(AuthoringTypeError, match=rf"test_newcomers\.py:\d+: PTX3001 .*({message})"):
+        body(written).ptx(N=128)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (lambda X, Y: smem.mbarrier(2)[3], r"PTX3004 index 3 of 2 mbarriers is not in 0\.\.1"),
+        (
+            lambda X, Y: list(ptx.range_(1.5)),
+            "PTX3003 range_ takes integers and integer registers, not `0d3FF8000000000000`",
+        ),
+    ],
+)
+def test_numbers_out_of_place_say_what_is_legal(written, message):
+    with pytest.raises(AuthoringError, match=message):
         body(written).ptx(N=128)
 
 
