@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -380,12 +381,15 @@ def _wgmma_layout(inner: int | str, dtype: PtxType) -> Layout:
     return layout
 
 
-def unify_envs(envs: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """One binding for every symbol; ValueError where two tensors disagree."""
+def unify_envs(envs: Iterable[Mapping[str, int]], whose: Iterable[str] = ()) -> dict[str, int]:
+    """One binding for every symbol; ValueError if two tensors disagree.  `whose`: what the message calls each of them."""
     merged: dict[str, int] = {}
-    for env in envs:
+    first: dict[str, str] = {}  # by symbol: who bound it
+    for env, owner in itertools.zip_longest(envs, whose, fillvalue=""):
         for name, size in env.items():
             if merged.setdefault(name, size) != size:
                 message = f"conflicting sizes for dimension {name!r}: {merged[name]} and {size}"
-                raise Misfit(_CONFLICTING_DIMENSION, message)
+                owners = f", of {first[name]} and {owner}" if owner else ""
+                raise Misfit(_CONFLICTING_DIMENSION, message + owners)
+            first.setdefault(name, owner)
     return merged

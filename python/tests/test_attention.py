@@ -347,7 +347,7 @@ def test_arguments_that_do_not_fit_are_refused():
         (LaunchTypeError, "sinks is of int32", (q, k, v), {"sinks": torch.zeros(2).int()}),
         (LaunchTypeError, "sinks is a tensor", (q, k, v), {"sinks": 1.0}),
         (LaunchValueError, r"cu_seqlens is \(B \+ 1\)", (q[0], k[0], v[0]), {"cu_seqlens": torch.zeros(1).int()}),
-        (LaunchValueError, "scale_q, scale_k, scale_v are of float8_e4m3fn", (q, k, v), {"scale_k": torch.ones(1)}),
+        (LaunchValueError, "scale_q, scale_k, scale_v go with float8_e4m3fn", (q, k, v), {"scale_k": torch.ones(1)}),
         (LaunchValueError, r"scale_k is f32 of one number or \(2,\)", fp8, {"scale_k": torch.ones(3)}),
         (LaunchTypeError, "k is of bfloat16; legal are", (fp8[0], k, v), {}),
         (LaunchValueError, "multiples of 16, not 8", [each[..., :8] for each in fp8], {}),

@@ -305,8 +305,8 @@ def test_windows_that_are_none(window):
 @pytest.mark.parametrize(
     ("name", "here"),
     [
-        ("softmax_scale", "here it is scale;"), ("dropout_p", "here it is left out: there is no dropout"), ("alibi_slopes", "here it is mask, a tensor"),
-        ("cu_seqlens_q", "here it is cu_seqlens, a pair"), ("max_seqlen_k", "here it is left out: it is not needed"), ("return_lse", "here it is lse=True"),
+        ("softmax_scale", "here it is scale;"), ("dropout_p", "leave it out, as there is no dropout"), ("alibi_slopes", "here it is mask, a tensor"),
+        ("cu_seqlens_q", "here it is cu_seqlens, a pair"), ("max_seqlen_k", "leave it out, as it is not needed"), ("return_lse", "here it is lse=True"),
         ("k_descale", "here it is scale_k"), ("page_table", "here it is block_table"), ("cache_seqlens", "here it is lengths"), ("query", "here it is q"),
     ],
 )  # fmt: skip

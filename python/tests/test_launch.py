@@ -239,7 +239,7 @@ def test_fixed_sizes_and_shared_symbols_are_refused_by_name():
 
     for wrong, code, message in [
         (((4, 31), (4,)), 4104, "argument `A`: dim mismatch.*is 32, the array has 31"),
-        (((4, 32), (5,)), 4105, "conflicting sizes for dimension 'M': 4 and 5"),
+        (((4, 32), (5,)), 4105, "conflicting sizes for dimension 'M': 4 and 5, of `A` and `B`"),
         (((4, 32), (4, 1)), 4103, "argument `B`: rank mismatch: .* has rank 1, the array has rank 2"),
     ]:
         with pytest.raises(LaunchValueError, match=f"PTX{code} rows: {message}") as refused:

@@ -416,7 +416,7 @@ def test_refusals_of_groups_of_fp8():
     a, w, of_a, of_w, offs, _ = scaled_groups([130, 300], 300, 256, 128, "cpu")
     for options, error, message in (
         ({}, LaunchTypeError, "with scale_a and scale_b of float8_e4m3fn"),
-        ({"scale_a": of_a}, LaunchTypeError, "scale_a and scale_b are given together"),
+        ({"scale_a": of_a}, LaunchTypeError, "give both scale_a and scale_b, or neither"),
         ({"scale_a": of_a.mT, "scale_b": of_w}, LaunchValueError, r"scale_a is torch.float32 \(2, 300\); legal is float32 \(300, 2\)"),
         ({"scale_a": of_a, "scale_b": of_w.double()}, LaunchValueError, "scale_b is torch.float64"),
     ):  # fmt: skip
@@ -548,7 +548,7 @@ def test_torch_traces_it(device):
     ("error", "message", "call"),
     [
         (LaunchValueError, "has 16 columns, but b (8, 16) has 8 rows", lambda x, w: kernels.matmul(x, w.mT)),
-        (LaunchTypeError, "they have one type", lambda x, w: kernels.matmul(x, w.half())),
+        (LaunchTypeError, "both need the same type", lambda x, w: kernels.matmul(x, w.half())),
         (LaunchTypeError, "`a` is of float64; legal are bfloat16", lambda x, w: kernels.matmul(x.double(), w.double())),
         (LaunchValueError, r"bias has shape (3,), not (8,)", lambda x, w: kernels.matmul(x, w, bias=torch.ones(3))),
         (LaunchValueError, "residual has shape (8,), not (4, 8)", lambda x, w: kernels.matmul(x, w, residual=torch.ones(8))),
@@ -556,7 +556,7 @@ def test_torch_traces_it(device):
         (LaunchValueError, "at least two dimensions", lambda x, w: kernels.matmul(x[0, 0], w)),
         (LaunchValueError, "do not broadcast", lambda x, w: kernels.matmul(x.expand(2, 4, 16), w.expand(3, 16, 8))),
         (LaunchTypeError, "`out` is of float16", lambda x, w: kernels.matmul(x, w, out=torch.empty(4, 8).half())),
-        (LaunchTypeError, "given together", lambda x, w: kernels.matmul(x, w, scale_a=torch.ones(1))),
+        (LaunchTypeError, "give both scale_a and scale_b", lambda x, w: kernels.matmul(x, w, scale_a=torch.ones(1))),
         (LaunchValueError, "legal are 1 and 1, or 4 and 8", lambda x, w: kernels.matmul(x, w, scale_a=torch.ones(3), scale_b=torch.ones(8))),
         (LaunchTypeError, "a product of int8 is int32", lambda x, w: kernels.matmul(x.char(), w.char(), activation="relu")),
         (LaunchTypeError, "out= has no gradient", lambda x, w: kernels.matmul(x.requires_grad_(), w, out=torch.empty(4, 8))),

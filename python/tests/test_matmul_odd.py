@@ -160,7 +160,7 @@ def test_vectors():
         lambda: kernels.matmul(x, b[0], out=torch.empty(6)),
         lambda: kernels.matmul(x, b[0], residual=bias),
     ):
-        with pytest.raises(LaunchValueError, match="at least two dimensions beside"):
+        with pytest.raises(LaunchValueError, match="at least two dimensions, not"):
             call()
 
 

@@ -116,8 +116,8 @@ def test_refusals():
         ((x, cos, sin), {"seq_dim": 0}, r"seq_dim is -2 of \(..., S, D\) or -3"),
         ((x, cos, sin), {"positions": torch.zeros(3, dtype=torch.int64)}, r"legal are \(5,\), \(1, 5\), \(4, 5\)"),
         ((x, cos[:3], sin[:3]), {}, "have 3 lines for 5 positions"),
-        ((x, cos, sin[:3]), {}, r"have one shape \(L, R / 2\), where R is at most 64"),
-        ((x, *tables(20, 64)), {}, "where R is at most 64"),
+        ((x, cos, sin[:3]), {}, r"have one shape \(L, R / 2\) with R up to 64, not"),
+        ((x, *tables(20, 64)), {}, "with R up to 64, not"),
         ((torch.randn(3, 2000), cos, sin), {}, "heads have at most 1024 elements, not 2000"),
     ):
         with pytest.raises(LaunchValueError, match=wanted):

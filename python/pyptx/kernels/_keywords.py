@@ -44,7 +44,7 @@ def renamed(function: Callable, named: dict, own: dict[str, str], told: dict) ->
         if name not in own:
             raise no_such_argument(function, name)
         if told[own[name]] is not None:
-            raise LaunchTypeError(f"{function.__name__}: {own[name]} and {name} are one argument")
+            raise LaunchTypeError(f"{function.__name__}: {own[name]} and {name} name one argument; give one of them")
         told[own[name]] = value
     return told
 
@@ -54,7 +54,7 @@ def no_such_argument(function: Callable, unknown: str, elsewhere: dict[str, str]
     there = [name for name in inspect.signature(function).parameters if name != "named"]
     near = difflib.get_close_matches(unknown, there, 1, 0.5)
     if elsewhere and unknown in elsewhere:
-        said = f"here it is {elsewhere[unknown]}; "
+        said = f"{elsewhere[unknown]}; "
     else:
         said = f"did you mean {near[0]}? " if near else ""
     return LaunchTypeError(f"{function.__name__}: no argument {unknown!r}: {said}there are {', '.join(there)}")

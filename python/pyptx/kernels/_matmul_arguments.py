@@ -29,17 +29,17 @@ def types_of(given, activation, out_type) -> tuple:
             raise LaunchTypeError(f"matmul: `{name}` is of {spelled}; legal are {known}")
         types.append(spelled and NAMES[spelled])
     if types[0] != types[1]:
-        raise LaunchTypeError(f"matmul: `a` is of {given[0]} and `b` of {given[1]}; they have one type")
+        raise LaunchTypeError(f"matmul: `a` is of {given[0]} and `b` of {given[1]}; both need the same type")
     if activation is not None and activation not in KNOWN:
         raise LaunchValueError(f"matmul: activation is None, {', '.join(map(repr, KNOWN))}, not {activation!r}")
     if (types[4] is None) != (types[5] is None):
-        raise LaunchTypeError("matmul: scale_a and scale_b are given together")
+        raise LaunchTypeError("matmul: give both scale_a and scale_b, or neither")
     if types[0] == s8 and (activation or any(types[2:])):
         raise LaunchTypeError("matmul: a product of int8 is int32, without bias, activation, residual or scales")
     results = RESULTS[types[0]]
     if out_type is not None and NAMES.get(out_type) not in results:
         known = ", ".join(name for name, dtype in NAMES.items() if dtype in results)
-        raise LaunchTypeError(f"matmul: `out` is of {out_type}; of {given[0]} it may be {known}")
+        raise LaunchTypeError(f"matmul: `out` is of {out_type}; for operands of {given[0]} legal are {known}")
     return (*types, results[0] if out_type is None else NAMES[out_type])
 
 
@@ -81,8 +81,10 @@ def gated_columns(name: str, columns: int, activation, blocks: bool) -> int:
     if activation not in GATED:
         return columns
     if columns % 2 or (blocks and columns % 128):
-        what = "a multiple of 128, where it has scales" if blocks else "gates and as many ups"
-        raise LaunchValueError(f"{name}: b has {columns} columns; of {activation!r} it has {what}")
+        what = (
+            "a multiple of 128, because it has scales of blocks" if blocks else "as many ups as gates, an even number"
+        )
+        raise LaunchValueError(f"{name}: b has {columns} columns; with activation {activation!r} it has {what}")
     return columns // 2
 
 
@@ -144,10 +146,10 @@ def check_groups(a, b, offs, counts, activation, scale_a, scale_b) -> int:
     """How many columns the result has.  Raises LaunchTypeError or LaunchValueError for arguments that do not fit."""
     name = str(a.dtype).removeprefix("torch.")
     if (offs is None) == (counts is None):
-        raise LaunchTypeError("grouped_matmul: one of offs, of a (T, K), and counts, of a (E, R, K), is given")
+        raise LaunchTypeError("grouped_matmul: give either offs, for a (T, K), or counts, for a (E, R, K)")
     scaled, masked = scale_a is not None, counts is not None
     if scaled != (scale_b is not None):
-        raise LaunchTypeError("grouped_matmul: scale_a and scale_b are given together")
+        raise LaunchTypeError("grouped_matmul: give both scale_a and scale_b, or neither")
     if name not in (("float8_e4m3fn",) if scaled else ("bfloat16", "float16")) or a.dtype != b.dtype:
         raise LaunchTypeError(
             f"grouped_matmul: a is of {name} and b of {b.dtype}; legal are two of bfloat16 or of float16, with scale_a and scale_b of float8_e4m3fn"

@@ -67,18 +67,21 @@ __all__ = ["attention", "scaled_dot_product_attention"]
 
 PLAIN = dict.fromkeys(("skips", "from_end", "joined", "pairs", "direct", "uneven"), False)  # one tile after the other
 
-ELSEWHERE = {  # names of arguments in torch, flash_attn and the like, and what to write here
-    **dict.fromkeys(("softmax_scale", "sm_scale"), "scale"),
-    **dict.fromkeys(("dropout_p", "dropout"), "left out: there is no dropout"),
-    **dict.fromkeys(("attn_mask", "attn_bias", "bias", "key_padding_mask", "alibi_slopes"), "mask, a tensor that is added to scores, or of bool"),
-    **dict.fromkeys(("return_lse", "return_softmax_lse", "return_attn_probs"), "lse=True"),
-    **dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k"), "cu_seqlens, a pair of q's and k's"),
-    **dict.fromkeys(("max_seqlen", "max_seqlen_q", "max_seqlen_k", "num_splits"), "left out: it is not needed"),
-    **dict.fromkeys(("cache_seqlens", "seqused_k", "kv_lens"), "lengths"),
-    **dict.fromkeys(("s_aux", "sink", "learnable_sink"), "sinks"),
-    **{f"{name}_descale": f"scale_{name}" for name in "qkv"},
-    "is_causal": "causal", "window_size": "window", "page_table": "block_table", "enable_gqa": "left out: HK divides H",
-    "query": "q", "key": "k", "value": "v",
+ELSEWHERE = {  # names of arguments in torch, flash_attn and the like, and what to write instead
+    **dict.fromkeys(("softmax_scale", "sm_scale"), "here it is scale"),
+    **dict.fromkeys(("dropout_p", "dropout"), "leave it out, as there is no dropout"),
+    **dict.fromkeys(
+        ("attn_mask", "attn_bias", "bias", "key_padding_mask", "alibi_slopes"), "here it is mask, a tensor that is added to scores, or of bool"
+    ),
+    **dict.fromkeys(("return_lse", "return_softmax_lse", "return_attn_probs"), "here it is lse=True"),
+    **dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k"), "here it is cu_seqlens, a pair of q's and k's"),
+    **dict.fromkeys(("max_seqlen", "max_seqlen_q", "max_seqlen_k", "num_splits"), "leave it out, as it is not needed"),
+    **dict.fromkeys(("cache_seqlens", "seqused_k", "kv_lens"), "here it is lengths"),
+    **dict.fromkeys(("s_aux", "sink", "learnable_sink"), "here it is sinks"),
+    **{f"{name}_descale": f"here it is scale_{name}" for name in "qkv"},
+    "is_causal": "here it is causal", "window_size": "here it is window", "page_table": "here it is block_table",
+    "enable_gqa": "leave it out, as any HK may divide H",
+    "query": "here it is q", "key": "here it is k", "value": "here it is v",
 }  # fmt: skip
 
 
@@ -152,7 +155,7 @@ def attention(
     if cached or narrow:
         refuse_gradients(q, k, v, sinks, *scales)
     if any(each is not None for each in scales) and not narrow:
-        raise LaunchValueError(f"attention: scale_q, scale_k, scale_v are of {FP8}, not of {type_name(k)}")
+        raise LaunchValueError(f"attention: scale_q, scale_k, scale_v go with {FP8}, not with {type_name(k)}")
     if narrow and (cached or type_name(described("q", q)) != FP8):
         return _cached(q, k, v, masks, scales, sinks, cu_seqlens, lengths, block_table, lse, out)
     if narrow:

@@ -69,11 +69,11 @@ def of_vectors(given, out, activation):
     (a, b, bias, *more), row, column = given, len(given[0].shape) == 1, len(given[1].shape) == 1
     if out is not None or any([each is not None for each in more]):
         raise LaunchValueError(
-            f"matmul: a {tuple(a.shape)} and b {tuple(b.shape)} have at least two dimensions beside out, residual and scales"
+            f"matmul: with out, residual or scales, a and b have at least two dimensions, not {tuple(a.shape)} and {tuple(b.shape)}"
         )
     if column and (bias is not None or activation in GATED):
         raise LaunchValueError(
-            f"matmul: b {tuple(b.shape)} has at least two dimensions beside bias and {', '.join(GATED)}"
+            f"matmul: with bias, {' or '.join(GATED)}, b has at least two dimensions, not {tuple(b.shape)}"
         )
     made = matmul(a[None] if row else a, b[:, None] if column else b, bias=bias, activation=activation)
     made = made[..., 0] if column else made

@@ -259,7 +259,7 @@ def places_of(x, cos, sin, positions, seq_dim: int) -> tuple:
     places, columns = shape[seq_dim], shape[-1]
     if len(cos.shape) != 2 or tuple(cos.shape) != tuple(sin.shape) or not 0 < 2 * cos.shape[1] <= columns:
         raise LaunchValueError(
-            f"rope: cos {tuple(cos.shape)} and sin {tuple(sin.shape)} have one shape (L, R / 2), where R is at most {columns}"
+            f"rope: cos and sin have one shape (L, R / 2) with R up to {columns}, not {tuple(cos.shape)} and {tuple(sin.shape)}"
         )
     if positions is None and cos.shape[0] < places:
         raise LaunchValueError(f"rope: cos and sin have {cos.shape[0]} lines for {places} positions")

@@ -182,7 +182,7 @@ def over_columns(name: str, x, dim: int, out):
 def over_rows(name: str, functions, x, dim: int, dtype, out):
     rank = rank_of(name, "x", x)
     if type(dim) is not int or not -rank <= dim < rank:
-        raise LaunchValueError(f"{name}: dim is one of {rank} dimensions, not {dim!r}")
+        raise LaunchValueError(f"{name}: dim is {-rank} to {rank - 1} for {rank} dimensions, not {dim!r}")
     its, wide = spelled(getattr(x, "dtype", None)), False
     if dtype is None and out is None and widened_by_autocast(x):
         dtype = "float32"

@@ -218,8 +218,9 @@ class Signature:
                 sizes.append(tile.extract_env(shape))
             except Misfit as error:
                 raise self._misfit(error, f"argument `{name}`: {error}") from None
+        whose = ["the call", *(f"`{name}`" for name in self.input_names)]
         try:
-            return given._replace(sizes=unify_envs(sizes))
+            return given._replace(sizes=unify_envs(sizes, whose))
         except Misfit as error:
             raise self._misfit(error, str(error)) from None
 
