@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pyptx import _core
+from pyptx.errors import AuthoringError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,10 +26,21 @@ def test_the_first_example_is_right_for_every_size(size, capsys):
     (block,) = blocks_of("README.md")
     linecache.cache[name] = (len(block), None, block.splitlines(True), name)
     exec(compile(block, name, "exec"), scope)
-    assert ".visible .entry" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert ".visible .entry" in printed and printed.splitlines()[-1] in (ROOT / "README.md").read_text()
     a, b = torch.rand(size), torch.rand(size)
     out = torch.full((size,), float("nan"))
     assert torch.equal(scope["add"](a, b, out=out), a + b)
+
+
+def test_the_first_mistake_has_the_report_of_the_readme():
+    pytest.importorskip("torch")
+    (block,) = blocks_of("README.md")
+    right, wrong = re.search(r"With `(.*?)` in place of `(.*?)`", (ROOT / "README.md").read_text()).groups()[::-1]
+    assert block.count(right) == 1
+    with pytest.raises(AuthoringError) as caught:
+        exec(compile(block.replace(right, wrong), "add.py", "exec"), {})
+    assert f"pyptx.errors.AuthoringError: {caught.value}" in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize(
