@@ -158,7 +158,8 @@ void Program::run(std::span<const Value> values, const Run& how) {
   if (values.size() != state_->is_tensor.size())
     throw Refused(
         {Diagnostic(Code::argument_count, Place{},
-                    cat(record.entry, ": expected ", state_->is_tensor.size(), " arguments, got ", values.size()))});
+                    cat(record.entry, ": expected ", state_->is_tensor.size(),
+                        state_->is_tensor.size() == 1 ? " argument" : " arguments", ", got ", values.size()))});
   std::vector<DLTensor> tensors;
   std::vector<std::uint64_t> scalars;
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -131,7 +131,8 @@ struct Given {
     const std::size_t count = several ? static_cast<std::size_t>(PyTuple_Size(items.ptr())) : 1;
     if (count != plan.outputs()) {  // which are fewer than `most`
       set_error({Diagnostic(Code::argument_count, Place{},
-                            cat(plan.record().entry, ": out= takes ", plan.outputs(), " arrays, got ", count))});
+                            cat(plan.record().entry, ": out= takes ", plan.outputs(),
+                                plan.outputs() == 1 ? " array" : " arrays", ", got ", count))});
       return false;
     }
     for (std::size_t i = 0; i < count; ++i)

@@ -111,7 +111,9 @@ std::vector<std::string> run(const nb::bytes& bytes, const std::string& file, co
     interop::Entry entry(std::string(bytes.c_str(), bytes.size()), name, file);
     entry.dynamic_shared = dynamic_shared;
     const std::size_t wanted = entry.parameters.size(), got = arguments.list.size();
-    if (wanted != got) throw nb::value_error(cat(entry.name, " takes ", wanted, " arguments, got ", got).c_str());
+    if (wanted != got)
+      throw nb::value_error(
+          cat(entry.name, " takes ", wanted, wanted == 1 ? " argument" : " arguments", ", got ", got).c_str());
     RunOfText given;
     std::vector<std::string> names;
     for (std::size_t i = 0; i < got; ++i) {

@@ -42,6 +42,7 @@ bool pack_integer(const Scalar& scalar, PyObject* integer, std::uint64_t& bits) 
       message.is_valid() && PyUnicode_Check(message.ptr()) ? PyUnicode_AsUTF8AndSize(message.ptr(), nullptr) : nullptr;
   std::string_view reason = text == nullptr ? "" : text;
   reason = reason.substr(0, reason.find('\n'));
+  if (reason.starts_with("must be real number")) reason = "";  // which the message says itself
   PyErr_Clear();
   scalar.refuse(cat("argument `", scalar.argument.name, "` (", scalar.argument.type, "): a number is needed, not ",
                     nb::type_name(reinterpret_cast<PyObject*>(Py_TYPE(number))).c_str(), reason.empty() ? "" : ": ",

@@ -345,7 +345,7 @@ def test_lists_of_outputs_are_what_they_hold(scale):
     y = ones()
     scale(ones(), out=Lying([y]))
     np.testing.assert_array_equal(y, 2 * ones())
-    with pytest.raises(LaunchTypeError, match="scale: out= takes 1 arrays, got 0"):
+    with pytest.raises(LaunchTypeError, match="scale: out= takes 1 array, got 0"):
         scale(ones(), out=Lying())
 
 

@@ -366,7 +366,7 @@ def test_outputs_share_no_part_of_their_memory():
         (lambda: np.zeros(32, np.float32), LaunchValueError, "scale: argument `Y`: .*dim mismatch"),
         (lambda: np.zeros(64, np.int32), LaunchTypeError, "scale: argument `Y`: its dtype is s32"),
         (lambda: np.zeros(128, np.float32)[::2], LaunchValueError, "scale: argument `Y`: its strides"),
-        (lambda: (np.zeros(64, np.float32),) * 2, TypeError, "scale: out= takes 1 arrays, got 2"),
+        (lambda: (np.zeros(64, np.float32),) * 2, TypeError, "scale: out= takes 1 array, got 2"),
         (lambda: 5, TypeError, "a kernel takes PyTorch tensors"),
     ],
 )

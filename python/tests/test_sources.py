@@ -87,7 +87,7 @@ def names(text: str, *select: str) -> list[str]:
 def test_lint(ugly, capsys):
     assert main(["lint", str(ugly)]) == 1
     said = capsys.readouterr().out
-    assert f"{ugly}:7:3: PTX6004" in said and "(dead_code)" in said and "never_written" in said
+    assert f"{ugly}:7:3: PTX6004" in said and "(dead-code)" in said and "never-written" in said
     assert main(["lint", "--select", "unused-label", str(ugly)]) == 0
     assert main(["lint", "--fix", "--select", "dead_code", str(ugly)]) == 0
     assert ugly.read_text() == UGLY.replace("  mov.b32 %r2, %r1;\n", "")

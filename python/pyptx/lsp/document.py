@@ -121,7 +121,13 @@ class Document:
     def findings(self) -> list[Said]:
         """What lint finds."""
         return [
-            Said(*each.span, each.severity, f"PTX{each.code}", f"{each.message} ({each.name})", each.changes)
+            Said(
+                *each.span,
+                each.severity,
+                f"PTX{each.code}",
+                f"{each.message} ({lint.spelled(each.name)})",
+                each.changes,
+            )
             for each in lint.find(self.raw, lint.chosen())
         ]
 

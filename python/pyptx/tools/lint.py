@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pyptx import _core
 
-__all__ = ["Change", "Finding", "Rule", "chosen", "find", "fix", "rules"]
+__all__ = ["Change", "Finding", "Rule", "chosen", "find", "fix", "rules", "spelled"]
 
 
 class Rule(NamedTuple):
@@ -53,7 +53,12 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         section = f"  [PTX ISA {self.section}]" if self.section else ""
-        return f"{self.file}:{self.line}:{self.column}: PTX{self.code} {self.message} ({self.name}){section}"
+        return f"{self.file}:{self.line}:{self.column}: PTX{self.code} {self.message} ({spelled(self.name)}){section}"
+
+
+def spelled(name: str) -> str:
+    """The name of a rule as commands and reports write it: dead-code."""
+    return name.replace("_", "-")
 
 
 def rules() -> list[Rule]:
@@ -78,7 +83,8 @@ def chosen(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> list[int]:
             elif word.upper() in known:
                 found.add(known[word.upper()])
             else:
-                raise LookupError(f"lint has no rule {word}; it has {', '.join(f'{r.code} {r.name}' for r in rules())}")
+                known_rules = ", ".join(f"{rule.code} {spelled(rule.name)}" for rule in rules())
+                raise LookupError(f"lint has no rule {word}; it has {known_rules}")
         return found
 
     wanted = numbers(select) or {rule.number for rule in rules() if rule.on}

@@ -116,7 +116,7 @@ def _lint(arguments: argparse.Namespace) -> int:
     if arguments.rules:
         for rule in lint.rules():
             marks = ("on" if rule.on else "off") + (", fix" if rule.fixes else "")
-            print(f"{rule.code} {rule.name.replace('_', '-'):18} {rule.severity:8} {marks:9} {rule.summary}")
+            print(f"{rule.code} {lint.spelled(rule.name):18} {rule.severity:8} {marks:9} {rule.summary}")
         return 0
     if not arguments.files:
         raise files.Unusable("lint needs a FILE, or --rules")

@@ -50,7 +50,8 @@ class Traced:
     def _copy_to(self, outputs, results):
         count = len(self.out_specs)
         if len(outputs) != count:
-            raise LaunchTypeError(f"{self.__name__}: out= takes {count} arrays, got {len(outputs)}")
+            arrays = "array" if count == 1 else "arrays"
+            raise LaunchTypeError(f"{self.__name__}: out= takes {count} {arrays}, got {len(outputs)}")
         for given, result in zip(outputs, results if count > 1 else (results,), strict=True):
             if not hasattr(given, "copy_"):
                 raise LaunchTypeError(
