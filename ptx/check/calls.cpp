@@ -143,7 +143,7 @@ class Calls {
     if (named && !symbol) {
       found_.emplace_back(Code::undefined_name, *place_,
                           cat(name, ": ", what, ' ', i + 1, " is `", ir::to_string(function_, o), "`, which ",
-                              not_declared(symbols_.find_below(o.id, statement_))));
+                              symbols_.not_declared(o.id, statement_)));
       return;
     }
     if (symbol && !is_argument(*symbol))
@@ -206,10 +206,9 @@ void check_tables(const ir::Function& function, const Symbols& symbols, Diagnost
       const bool fits = symbol && (branches ? symbol->kind == Symbol::Kind::label
                                             : symbol->kind == Symbol::Kind::function && !symbol->function->entry);
       if (fits) continue;
-      found.emplace_back(
-          symbol ? Code::operand_kind : Code::undefined_name, s.place,
-          symbol ? cat('`', name.view(), "` is no ", branches ? "label" : "function that can be called")
-                 : cat('`', name.view(), "` ", not_declared(symbols.find_below(name.id(), table.statement))));
+      found.emplace_back(symbol ? Code::operand_kind : Code::undefined_name, s.place,
+                         symbol ? cat('`', name.view(), "` is no ", branches ? "label" : "function that can be called")
+                                : cat('`', name.view(), "` ", symbols.not_declared(name.id(), table.statement)));
     }
   }
 }

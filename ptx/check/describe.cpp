@@ -189,8 +189,7 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
       const Operand* name = &o;
       while (name->kind != Operand::Kind::symbol && name->child_count) name = &view.function.children(*name)[0];
       if (!view.symbols || name->kind != Operand::Kind::symbol) return cat(head, got, ' ', not_declared(nullptr));
-      return cat(head, '`', Name::from_id(name->id).view(), "` ",
-                 not_declared(view.symbols->find_below(name->id, view.statement)));
+      return cat(head, '`', Name::from_id(name->id).view(), "` ", view.symbols->not_declared(name->id, view.statement));
     }
     default: return cat(head, where, "is ", got, "; it must be ", wanted(match, p));
   }

@@ -23,6 +23,10 @@ const Symbol* with_counts(std::uint32_t name, Look look) {
   return base && base->variable && index < base->variable->count ? base : nullptr;
 }
 
+std::string in_line(const Symbol& symbol) {
+  return symbol.place.line ? cat(", in line ", symbol.place.line) : std::string();
+}
+
 }  // namespace
 
 ModuleSymbols::ModuleSymbols(const Module& module) {
@@ -107,10 +111,20 @@ const Symbol* Symbols::find_below(std::uint32_t name, std::uint32_t statement) c
   return module_.find(name);
 }
 
+std::string Symbols::not_declared(std::uint32_t name, std::uint32_t statement) const {
+  if (const Symbol* below = find_below(name, statement)) return ir::not_declared(below);
+  const Symbol* elsewhere = with_counts(name, [&](std::uint32_t exact) -> const Symbol* {
+    for (std::uint32_t block = 1; block < parents_.size(); ++block)
+      if (const auto found = symbols_.find(key(block, exact)); found != symbols_.end()) return &found->second;
+    return nullptr;
+  });
+  if (!elsewhere) return ir::not_declared(nullptr);
+  return cat("is declared in a block { }", in_line(*elsewhere), ", and this is outside of that block");
+}
+
 std::string not_declared(const Symbol* below) {
   if (!below) return "is not declared";
-  const std::string where = below->place.line ? cat(", in line ", below->place.line) : std::string();
-  return cat("is declared below", where, "; variables and functions are declared above their first use",
+  return cat("is declared below", in_line(*below), "; variables and functions are declared above their first use",
              below->function && !below->function->entry
                  ? cat("; a prototype, `.func ", below->function->name.view(), " (..);`, is enough")
                  : "");

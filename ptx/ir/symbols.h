@@ -39,6 +39,8 @@ class Symbols {
   const Symbol* find(std::uint32_t name, std::uint32_t statement) const;
   // The declaration of a name that find() does not see because it stands below; nullptr: there is none.
   const Symbol* find_below(std::uint32_t name, std::uint32_t statement) const;
+  // The end of a message on a name that find() does not see: "is not declared", or where it is.
+  std::string not_declared(std::uint32_t name, std::uint32_t statement) const;
 
   std::uint32_t block_of(std::size_t statement) const { return blocks_[statement]; }
   // Statements that declare what their block has already.
@@ -64,7 +66,7 @@ inline const Symbol* find_above(const ModuleSymbols& module, std::uint32_t name,
   return symbol && symbol->at <= item ? symbol : nullptr;
 }
 
-// The end of a message on a name without a meaning: "is not declared", or where it is.
+// The same for a name of the module: `below` is its declaration, if there is one.
 std::string not_declared(const Symbol* below);
 
 }  // namespace ptx::ir

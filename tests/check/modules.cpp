@@ -242,6 +242,10 @@ TEST_CASE("a name that is declared below: the line of the use, and that of the d
         "their first use");
   CHECK(said(".entry k() { bra.uni L;\nL: st.global.u32 [nothing], 1; ret; }") ==
         "5 `st.global.u32`: `nothing` is not declared");
+  CHECK(said(".entry k() {\n{\n.shared .b32 v;\nL:\n}\nst.shared.b32 [v], 1;\nret;\n}") ==
+        "9 `st.shared.b32`: `v` is declared in a block { }, in line 6, and this is outside of that block");
+  CHECK(said(".entry k() {\n{\nL:\n}\nbra L;\n}") ==
+        "8 `bra`: `L` is declared in a block { }, in line 6, and this is outside of that block");
 }
 
 TEST_CASE("a declaration that is missing is reported once a name, and everywhere to who wants every line") {
