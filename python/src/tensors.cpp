@@ -61,9 +61,18 @@ bool type_of(const char* format, Py_ssize_t size, DLDataType& type) {
 }
 
 [[gnu::cold]] bool no_tensor(PyObject* object, const std::string& why) {
-  PyErr_Format(PyExc_TypeError, "a kernel takes PyTorch tensors, NumPy arrays and other arrays of DLPack, not %R%s",
-               reinterpret_cast<PyObject*>(Py_TYPE(object)), why.c_str());
+  const nb::str type = nb::type_name(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+  PyErr_Format(PyExc_TypeError, "a kernel takes PyTorch tensors, NumPy arrays and other arrays of DLPack, not %U%s",
+               type.ptr(), why.c_str());
   return false;
+}
+
+[[gnu::cold]] bool refuse_array(const std::string& why) { return PyErr_SetString(PyExc_TypeError, why.c_str()), false; }
+
+// Complex numbers, strings, records, types of ml_dtypes that PTX has not.
+[[gnu::cold]] bool refuse_elements(std::string_view what, std::string_view name) {
+  return refuse_array(
+      cat("no kernel takes elements of ", what, ' ', name, ": convert the array to a type that pyptx.types has"));
 }
 
 // The element type that NumPy's extensions (ml_dtypes) call so, where an array holds it in that many bytes: their int4
@@ -299,7 +308,7 @@ static nb::object view_as_bits(PyObject* object, DLDataType& type) {
     return refused.restore(), nb::object();
   const auto bytes = nb::cast<Py_ssize_t>(size);
   const auto element = element_called(nb::cast<std::string>(name), bytes);
-  if (!element) return no_tensor(object, cat(" with elements of type ", nb::cast<std::string>(name))), nb::object();
+  if (!element) return refuse_elements("type", nb::cast<std::string>(name)), nb::object();
   type = interop::spell(*element);
   return nb::steal(PyObject_CallMethod(array.ptr(), "view", "Os", object, cat("u", bytes).c_str()));
 }
@@ -318,7 +327,7 @@ bool Inputs::read_buffer(PyObject* object, DLTensor& tensor) {
   buffers_.push_back(std::move(buffer));
   DLDataType type;
   if (!type_of(view.format, view.itemsize, type) || (named && named->bits != view.itemsize * 8))
-    return no_tensor(object, cat(" with elements of format ", view.format));
+    return refuse_elements("format", view.format);
   static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
   if (view.readonly != 0) read_only_ |= 1u << count_;
   tensor.data = view.buf;
@@ -329,7 +338,7 @@ bool Inputs::read_buffer(PyObject* object, DLTensor& tensor) {
   if (view.strides == nullptr) return true;  // packed: ctypes says so even where it is asked for strides
   tensor.strides = buffers_.back()->strides;
   for (int i = 0; i < view.ndim; ++i) {
-    if (view.strides[i] % view.itemsize != 0) return no_tensor(object, " with strides of parts of an element");
+    if (view.strides[i] % view.itemsize != 0) return refuse_array("its strides are no multiples of an element's size");
     tensor.strides[i] = view.strides[i] / view.itemsize;
   }
   return true;
