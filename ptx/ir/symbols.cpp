@@ -1,5 +1,6 @@
 #include "ptx/ir/symbols.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "ptx/base/text.h"
@@ -23,8 +24,22 @@ const Symbol* with_counts(std::uint32_t name, Look look) {
   return base && base->variable && index < base->variable->count ? base : nullptr;
 }
 
-std::string in_line(const Symbol& symbol) {
-  return symbol.place.line ? cat(", in line ", symbol.place.line) : std::string();
+std::string in_line(const Place& place) { return place.line ? cat(", in line ", place.line) : std::string(); }
+
+std::string of_ended_block(const Place& place) {
+  return cat("is declared in a block { }", in_line(place), ", and this is outside of that block");
+}
+
+bool declares_register(const Function& function, const Statement& s, Name name) {
+  const RegisterDeclaration& declared = function.declarations[s.index];
+  const auto first = function.registers.begin() + declared.first;
+  const auto is_it = [&](const Register& r) { return r.index >= 0 ? ir::name(r) == name.view() : r.base == name; };
+  if (!declared.range) return std::any_of(first, first + declared.count, is_it);
+  const std::string_view base = first->base.view(), spelled = name.view();
+  std::uint32_t index = 0;
+  return spelled.starts_with(base) &&
+         std::from_chars(spelled.data() + base.size(), spelled.data() + spelled.size(), index).ec == std::errc() &&
+         index < declared.count && is_it(first[index]);
 }
 
 }  // namespace
@@ -50,7 +65,7 @@ const Symbol* ModuleSymbols::find(std::uint32_t name) const {
 }
 
 Symbols::Symbols(const ModuleSymbols& module, const Function& function, std::uint32_t item)
-    : module_(module), item_(item) {
+    : module_(module), function_(function), item_(item) {
   for (const auto* list : {&function.parameters, &function.returns}) {
     for (const Variable& v : *list) {
       symbols_[key(0, v.name.id())] = {Symbol::Kind::parameter, &v, nullptr, 0, function.place};
@@ -80,6 +95,8 @@ void Symbols::add_body(const Function& function) {
     } else if (s.kind == Statement::Kind::variable) {
       const Variable& v = function.variables[s.index];
       add(block, v.name, {Symbol::Kind::variable, &v, nullptr, i, s.place});
+    } else if (s.kind == Statement::Kind::registers) {
+      registers_.push_back(i);
     }
     blocks_.push_back(block);
   }
@@ -118,13 +135,19 @@ std::string Symbols::not_declared(std::uint32_t name, std::uint32_t statement) c
       if (const auto found = symbols_.find(key(block, exact)); found != symbols_.end()) return &found->second;
     return nullptr;
   });
-  if (!elsewhere) return ir::not_declared(nullptr);
-  return cat("is declared in a block { }", in_line(*elsewhere), ", and this is outside of that block");
+  if (elsewhere) return of_ended_block(elsewhere->place);
+  for (const std::uint32_t i : registers_) {
+    const Statement& s = function_.body[i];
+    if (!declares_register(function_, s, Name::from_id(name))) continue;
+    return i < statement ? of_ended_block(s.place)
+                         : cat("is declared below", in_line(s.place), "; registers are declared above their first use");
+  }
+  return ir::not_declared(nullptr);
 }
 
 std::string not_declared(const Symbol* below) {
   if (!below) return "is not declared";
-  return cat("is declared below", in_line(*below), "; variables and functions are declared above their first use",
+  return cat("is declared below", in_line(below->place), "; variables and functions are declared above their first use",
              below->function && !below->function->entry
                  ? cat("; a prototype, `.func ", below->function->name.view(), " (..);`, is enough")
                  : "");

@@ -31,7 +31,7 @@ class ModuleSymbols {
 
 class Symbols {
  public:
-  // `item`: the function's own in its module. `module` must outlive this.
+  // `item`: the function's own in its module. `module` and `function` must outlive this.
   Symbols(const ModuleSymbols& module, const Function& function, std::uint32_t item);
 
   // What a name means in a statement: the innermost variable or function that is declared above, else a label of the
@@ -53,11 +53,13 @@ class Symbols {
   const Symbol* search(std::uint32_t name, std::uint32_t block, Accept accept) const;
 
   const ModuleSymbols& module_;
+  const Function& function_;
   std::uint32_t item_;
   std::unordered_map<std::uint64_t, Symbol> symbols_;  // (block, name)
   std::vector<std::uint32_t> blocks_;                  // of each statement
   std::vector<std::uint32_t> parents_{0};              // of each block; block 0 has the parameters
   std::vector<std::uint32_t> duplicates_;
+  std::vector<std::uint32_t> registers_;  // the statements that declare them
 };
 
 // The same for a statement of the module: what is declared above `item`, or by it.

@@ -246,6 +246,10 @@ TEST_CASE("a name that is declared below: the line of the use, and that of the d
         "9 `st.shared.b32`: `v` is declared in a block { }, in line 6, and this is outside of that block");
   CHECK(said(".entry k() {\n{\nL:\n}\nbra L;\n}") ==
         "8 `bra`: `L` is declared in a block { }, in line 6, and this is outside of that block");
+  CHECK(said(".entry k() {\n.reg .b32 a;\n{\n.reg .b32 q<3>;\n}\nadd.s32 a, q2, 1;\nret;\n}") ==
+        "9 `add.s32`: `q2` is declared in a block { }, in line 7, and this is outside of that block");
+  CHECK(said(".entry k() {\n.reg .b32 a;\nadd.s32 a, q, 1;\n.reg .b32 q;\nret;\n}") ==
+        "6 `add.s32`: `q` is declared below, in line 7; registers are declared above their first use");
 }
 
 TEST_CASE("a declaration that is missing is reported once a name, and everywhere to who wants every line") {
