@@ -28,12 +28,13 @@ __all__ = ["forward_kernel"]
 
 
 def forward_kernel(dtype, plan: Forward):
-    """The kernel from (q, k, v) to (o, log-sum-exp of the scores).
+    """The kernel: (q, k, v) to (o, log-sum-exp of the scores).
 
-    q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV), o (B, H, M, DV), log-sum-exp (B, H, M) f32.  HK divides H.  D and DV are at most
-    the plan's; copies fill what lies beyond with zeros, and do not store it.  If `right`, query i sees the keys up to i + shift; if
-    `left`, those from i + shift - reach on.  `together` heads share K and V in L2.  If `biased`, a tensor of q's type follows v, which is
-    added to scores, with its strides as scalars.  If `sinks`, one more follows, (H) f32, whose exponentials are added to the sums.
+    q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV), o (B, H, M, DV), the sums (B, H, M) f32; HK divides H, D and DV are at
+    most the plan's: copies fill what lies beyond with zeros, and store none of it.  Query i sees the keys up to i + shift
+    where `right`, and from i + shift - reach on where `left`.  `together` heads share K and V in L2.  Where `biased` a tensor of
+    q's type follows v, what is added to scores, with its strides as scalars; with `sinks` one more, (H) f32, and the sums have
+    exp(sink) in them.
     """
 
     def tile(heads, length, width, rows):

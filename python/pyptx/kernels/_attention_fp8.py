@@ -1,8 +1,8 @@
 """The forward of attention for e4m3 on Hopper: the schedule of _attention_forward.py, with products that sum over 32 elements.
 
-In e4m3, tensor cores need the dimension that is summed over to be contiguous.  So `transpose_kernel` transposes V first, and orders each
-16 keys as the accumulators of q k^T lie in registers: rounded in pairs, these are then the operand A of p v.  Exponentials go up to
-2^8.75, just below 448, the largest number of e4m3, so that few small ones are lost.
+Tensor cores take e4m3 by rows of the dimension that is summed over, so V comes transposed: `transpose_kernel` does that, and
+orders each 16 keys as the accumulators of q k^T lie in registers.  Rounded in pairs, these are then the operand A of p v.
+Exponentials count up to 2^8.75, below e4m3's 448, so that the small ones stay within its range.
 """
 
 import types
@@ -12,14 +12,14 @@ from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention_forward import Warpgroup, descriptor, write
 from pyptx.kernels._attention_plan import WIDE, Forward, k_major
 from pyptx.kernels._attention_sums import padded_begin, place_of
-from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, signed
+from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, divided, quotient, signed
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E, divided, quotient, smem_address
+from pyptx.kernels._registers import LOG2_E
 from pyptx.types import b16, b32, e4m3, f32, s32, u8, u32, u64
 
 __all__ = ["Fp8", "fp8_kernel", "transpose_kernel"]
 
-THREADS = 256  # of a CTA that transposes
+THREADS = 256  # that transpose a tile
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,7 @@ class Fp8(Forward):
 
     slack: float = 1.75
     margin: float = 1.0
-    shift: float = (
-        7.0  # the exponent of the largest score; a whole number, so that 2^7 is exact in e4m3; with `slack`, below 448
-    )
+    shift: float = 7.0  # what the largest score's exponent is: whole, as 2^7 is exact in e4m3; with `slack` below 448
     scaled: bool = True  # scores and results of a head are multiplied by numbers
     size = 1
     tails = False  # transposed values behind the last key are 0
@@ -44,8 +42,8 @@ class Fp8(Forward):
 def fp8_kernel(out_type, plan: Fp8):
     """The kernel from (q, k, vt) in e4m3 to (o in `out_type`, log-sum-exp).  If `scaled`, scales follow vt.
 
-    q (B, H, M, D), k (B, HK, N, D), vt (B, HK, DV, NP) as `transpose_kernel` makes it.  scales (2, H) f32: by which the scores and the
-    results of each head are multiplied.  The rest is as in `forward_kernel`; if `ragged`, vt is (HK, DV, NP).
+    q (B, H, M, D), k (B, HK, N, D), vt (B, HK, DV, NP) as `transpose_kernel` makes it, scales (2, H) f32: what scores and
+    results of a head are multiplied by.  The rest as in `forward_kernel`; of sequences vt is (HK, DV, NP).
     """
 
     def tile(heads, length, width, rows, kind=e4m3, columns=plan.line):
@@ -154,7 +152,7 @@ class Fp8Warpgroup(Warpgroup):
             self._pack_group(group)
 
     def _pack_group(self, group: int):
-        """Rounds p for 16 keys.  The four values in a register of A are keys 8j + 2t and the next one, for j and j + 1."""
+        """Keys 8j + 2t and the next one, of j and j + 1, are the four of a register of A."""
         convert = ptx.inst.cvt.rn.satfinite.e4m3x2.f32
         for row in range(2):
             halves = []
@@ -164,7 +162,7 @@ class Fp8Warpgroup(Warpgroup):
             ptx.inst.mov.b32(self.p[2 * group + row], halves)
 
     def _block(self, index, masked: bool):
-        """Computes a block, as for other types; but exponentials are rounded at once, after the products have read p of the block before."""
+        """As that of the other types; exponentials are rounded as they come, once p of the last block is no operand any more."""
         plan, shared = self.plan, self.shared
         v_stage = self._issue()
         negatives = self._negatives(index, masked)
@@ -186,10 +184,11 @@ class Fp8Warpgroup(Warpgroup):
 
 
 def transpose_kernel(columns: int = 128, ragged: bool = False):
-    """The kernel from v (L, N, DV) to (L, DV, NP), bytes.  DV and NP are multiples of 16, and values behind the last key are 0.
+    """The kernel: v (L, N, DV) to (L, DV, NP), bytes; NP is a multiple of 16, and what is behind the last key is 0.
 
-    Of each 16 keys, key 8h + 2t + e lies at 4t + 2h + e.  A CTA takes `columns` columns of v, 64 or 128; a lane has 4 columns and 16 keys.
-    `ragged`: v is (N, L, DV), and a second tensor (P) says where sequences begin; the keys of a sequence begin at `padded_begin` of NP."""
+    Of each 16 keys, key 8h + 2t + e lies at 4t + 2h + e.  N, DV: any with DV a multiple of 16.  A CTA takes 64 or 128
+    columns of v, `columns` lanes' worth of 4 beside each other, and 16 keys a lane.  `ragged`: v (N, L, DV) and behind it (P)
+    begins of sequences, whose keys begin at `padded_begin` of NP."""
     lanes = columns // 4  # of a row
     keys = 16 * THREADS // lanes
 
@@ -212,7 +211,8 @@ def transpose_kernel(columns: int = 128, ragged: bool = False):
         source, to = ptx.global_ptrs(V, OUT)
         length, width, padded = (ptx.param(u32, name) for name in ("N", "DV", "NP"))
         memory = smem.alloc(u8, columns * keys, align=16)
-        base = smem_address(memory)
+        base = reg.scalar(u32)
+        ptx.inst.mov.u32(base, memory.name)
         thread = reg.from_(ptx.special.tid.x(), u32)
         line, place = divided(reg.from_(ptx.special.ctaid.x(), u32), quotient(padded + (keys - 1), keys))
         first_key, first = place * keys, reg.from_(ptx.special.ctaid.y(), u32) * columns

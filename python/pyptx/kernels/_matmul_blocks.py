@@ -1,9 +1,8 @@
 """How a consumer of a product on Hopper adds up a tile whose operands have scales for each 128 of K.
 
-Tensor cores keep about 14 bits of sums of fp8, so the products of each 128 of K are added to f32 registers by fma.  Tiles of up to 128
-columns have registers for the sums of two steps: the fma of one step run beside the wgmma of the other.  The first two steps of a tile
-begin before its place is known; while they run, its scales are loaded and the tile before is stored.  In wider tiles, the fma of one
-warpgroup run beside the wgmma of the other.
+What tensor cores add up goes to f32 registers by fma, as they keep about 14 bits of products of fp8.  Of tiles of up to 128 columns there are
+registers for the sums of two steps: the fma of one run beside the wgmma of the other.  A tile's first two steps begin before its place is
+known; while they run its scales are loaded, and the tile before is stored.  Of wider tiles the fma run beside the wgmma of the other warpgroup.
 """
 
 from __future__ import annotations
@@ -132,8 +131,8 @@ class Step:
         position.advance()
 
     def finish(self, newer: int, again=False):
-        """Waits until all but the `newer` latest steps are done, and adds the sums of this one.  `again` (a predicate, True or False): whether
-        its registers serve a later step, whose scales are loaded meanwhile."""
+        """Waits until all but the `newer` steps are done, and adds this one's sums.  `again`: whether (a predicate, True or False) this one's
+        registers serve a later step, whose scales are loaded meanwhile."""
         ptx.wgmma.wait_group(newer)
         self.product.release(self.stage)
         factors = self.scales.factors(self.raw)

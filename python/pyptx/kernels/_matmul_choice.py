@@ -181,9 +181,9 @@ def inside(c: Config, p: Problem) -> Config:
 
 # With scales of blocks there are three sets of accumulators, and K is walked in one direction only.  Two CTAs share their rows of A.
 BLOCKS = Config(bm=128, bn=128, stages=6, cn=2, swing=False)
-# With two sets, one warpgroup scales while the other multiplies.  A wave of these takes 1.5 times as long as a wave of BLOCKS.
+# Two sets: a warpgroup scales while the other multiplies.  A wave of them takes 1.5 of the time of one of the others.
 WIDE_BLOCKS, WIDE_WAVE = Config(bm=128, bn=192, stages=4, overlap=False, swing=False), 1.5
-# For 64 rows, and for 128.
+# Of 64 rows, and of 128.
 ONCE = (
     (Config(64, 48, 12, consumers=1, ahead=AHEAD), Config(64, 112, 8, consumers=1, ahead=AHEAD)),
     (Config(128, 48, 8, ahead=AHEAD), Config(128, 112, 5, ahead=AHEAD), Config(128, 224, 3, ahead=AHEAD)),
@@ -191,7 +191,7 @@ ONCE = (
 
 
 def blocks_of(m: int, n: int, grouped: bool = False, gated: bool = False, batch: int = 1) -> Config:
-    """The configuration with scales of blocks: CTAs in pairs along N; in pairs along M, or alone, where one of a pair would have no tile."""
+    """Pairs of CTAs along N; along M, or none, where that leaves one of a pair without a tile."""
     waves, wide = (-(-(-(-m // 128) * -(-n // c.bn) * batch) // MULTIPROCESSORS) for c in (BLOCKS, WIDE_BLOCKS))
     if not gated and wide * WIDE_WAVE < waves:
         return replace(WIDE_BLOCKS, cm=2 if -(-m // 128) % 2 == 0 and not grouped else 1)
@@ -347,8 +347,8 @@ LATE = {"late": True, "ahead": 2}
 
 @functools.lru_cache(4096)
 def stream_of(m: int, n: int, k: int) -> StreamConfig:
-    """The configuration of a stream.  A CTA takes 64 columns, and K is cut into parts as long as multiprocessors would be idle; it takes 128
-    columns if those fill the GPU.  CTAs that leave room on their multiprocessor let those of the next kernel begin."""
+    """64 columns a CTA and K in parts while that leaves multiprocessors idle; 128 columns where they fill the GPU.  CTAs that leave room for
+    others on their multiprocessor let those of the next kernel begin."""
     rows, tiles = max(8, 1 << (m - 1).bit_length()), -(-n // 64)
 
     def made(parts, bn, share=1, *more, **told):

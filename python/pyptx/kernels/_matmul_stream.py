@@ -1,9 +1,10 @@
 """C = A B on Hopper where A has few rows.  Its speed depends on how fast B, the weights, comes from memory.
 
-wgmma takes the columns of B as its rows (64 of a warpgroup), and the few rows of A as its columns.  One warp keeps some 200 KB of tensor
-copies in flight, also across the ends of tiles, and one or two warpgroups multiply.  If there are too few tiles for all multiprocessors,
-the CTAs of a cluster take parts of K, and add up their sums through distributed shared memory, always in the same order.  L2 evicts B,
-which is read once, before A and what other kernels left there, unless A has more than 128 rows: then B may be small enough to stay.
+B's columns are what wgmma calls rows (64 of a warpgroup), and A's few rows its columns, 8 to 128.  One warp keeps some 200 KB of
+tensor copies in flight, over the ends of tiles, and one or two warpgroups multiply.  Where there are too few tiles for all
+multiprocessors, the CTAs of a cluster take parts of K, and add up what they have through distributed shared memory, always in
+the same order.  L2 evicts B, which is read once, before A and what other kernels left there; but that of more than 128 rows may be
+small enough to stay.
 """
 
 import functools
@@ -33,14 +34,9 @@ __all__ = ["StreamConfig", "stream_kernel"]
 
 @dataclass(frozen=True)
 class StreamConfig:
-    """How a stream is cut.
-
-    rows: of A, a multiple of 8.  bn: columns of B that a CTA takes at a time.
-    parts: into which K is cut; share: neighbouring CTAs that share A.  A cluster has parts * share CTAs.
-    stages: of the ring, each of `deep` times 128 bytes of K.
-    late: the next kernel may begin once the copies of a tile's last stage are under way; otherwise it may begin with this one.
-    ahead: stages of B that are fetched to L2 before the kernel ahead has ended.
-    """
+    """`rows`: of A, a multiple of 8; `parts`: of K, and `share`: neighbours that share A, whose product is the CTAs of a cluster; `bn`: columns of
+    B of a CTA; `stages`: of `deep` times 128 bytes of K; `late`: the next kernel may begin when the last stage of a tile is asked for, else
+    with this one; `ahead`: stages of B that go to L2 before the kernel ahead has ended."""
 
     rows: int
     parts: int
@@ -48,8 +44,8 @@ class StreamConfig:
     stages: int = 6
     share: int = 1
     resident: int = 1  # CTAs of a multiprocessor
-    once: bool = False  # whether each cluster has one tile, as it has if K is cut into parts
-    batch: int = 1  # fours of the result whose parts are loaded before the first is added
+    once: bool = False  # whether there are not more tiles than clusters; so it is where K is in parts
+    batch: int = 1  # quads of the result whose parts are loaded before the first is added
     deep: int = 1
     late: bool = False
     ahead: int = 0
@@ -76,7 +72,7 @@ class StreamConfig:
 
     @property
     def pitch(self) -> int:
-        """Bytes between rows of the result in shared memory: 16 more than a multiple of 64, so that threads of a warp meet no bank twice."""
+        """Bytes between rows of the staged result: 16 beyond a multiple of 64, so that no two threads of a warp meet in a bank."""
         return self.bn * 4 + 16
 
 
@@ -92,7 +88,7 @@ class Stream:
         c, self.more = self.c, more
         self.maps = A.tma_desc(), B.tma_desc()
         (self.pointer,) = ptx.global_ptrs(C)
-        # The result of a single tile takes the place of the stages.
+        # The result of the only tile takes the place of what was copied.
         result = c.rows * c.pitch
         self.ring = smem.alloc(u8, max(c.stages * self.stage_bytes, result if c.once else 0), align=1024)
         self.staged = self.ring if c.once else smem.alloc(u8, result, align=128)
@@ -188,7 +184,7 @@ class Stream:
                 ring.advance()
 
     def consume(self, thread):
-        """Adds up the products of this CTA's part of K, and leaves them in shared memory: row m of C at m * pitch."""
+        """The products of this CTA's part of K, left in shared memory: row m of C at m * pitch."""
         c, ring = self.c, Ring(self.c.stages)
         consumer, lane = thread >> 7, thread & 31
         start = address(self.ring)
@@ -252,7 +248,7 @@ class Stream:
         ptx.wgmma.commit_group()
 
     def reduce(self, thread, first_column):
-        """Adds up this CTA's share of the result over the parts of K, in their order, and stores it, four neighbours at a time."""
+        """This CTA's share of the result: four neighbours at a time, added up over the parts in their order."""
         c = self.c
         m_size, n_size = ptx.param(u32, "M"), self.n
         finisher = Finisher(self.epilogue, self.more, n_size, self.whole)
@@ -279,7 +275,7 @@ class Stream:
                     self.store(values, row, column, n_size)
 
     def parts_of(self, here, inside=None) -> list:
-        """The four values at the address `here` of each part of K."""
+        """Four values of each part."""
         parts = []
         for part in range(self.c.parts):
             values = [reg.scalar(f32, **({} if inside is None else {"init": 0.0})) for _ in range(4)]

@@ -9,15 +9,9 @@ A row of n elements is cut into vectors of at most 16 bytes; thread t holds the 
 not fit in registers is read again by every step that needs it, from memory or L2.  Sums are taken in a fixed order: the
 same inputs give the same bits.
 
-The parts of it:
-    _rows_split.py      how many threads, registers and CTAs share a row
-    _rows_values.py     the values of a row: loaded, mapped, rounded
-    _rows_totals.py     sums and sums of exponentials over a row
-    _rows_agreement.py  how the threads of a row combine their values: shuffles, shared memory
-    _rows_messages.py   the same within a cluster: messages to the other CTAs
-    _rows_ring.py       rows that are copied to shared memory while another one is worked on
-    _rows_pipeline.py   the loop that forms the sums of the next row first
-    _rows_sums.py       sums over rows, for the gradients of weights
+_rows_split.py has how threads share rows, _rows_totals.py what they find out together, _rows_agreement.py how they come to one value,
+_rows_messages.py how within a cluster, _rows_ring.py the rows that are on their way while one is worked on, _rows_pipeline.py the loop whose sums
+are a row ahead, _rows_sums.py what is summed over rows, for gradients.
 """
 
 import copy
@@ -146,9 +140,7 @@ class Row:
         Exponentials.  While one row is worked on, the next one is copied to shared memory, if there is room.  In the body, `index` is the
         number of the row.  `medians`: a tensor whose `median` the body asks for."""
         index, step = self.index, workers
-        if (
-            self.split.rows > 1
-        ):  # neighbouring rows go to different workers, so that each has some even if there are few
+        if self.split.rows > 1:  # neighbouring rows are different workers', of which each has some if there are few
             index = self.index = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, self.group, workers, self.worker)
             step = workers * self.split.rows
         fetched = tensors and self.split.places([tensor.dtype for tensor in tensors]) > 0

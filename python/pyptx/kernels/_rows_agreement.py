@@ -35,8 +35,8 @@ class Agreement:
         elif self.warps > 1:
             self.partials = Exchange(self.warps, group, split.rows)
             self.barrier = (0,) if group is None else (group + 1, split.threads)
-        self.turn = 0  # how often values were combined so far
-        self.before = None  # in a loop with messages: a register that counts earlier rounds, which `turn` does not
+        self.turn = 0  # agreements so far
+        self.before = None  # in a loop with messages: a register, those of earlier rounds, which `turn` does not count
 
     def announce(self):
         """Tells the cluster that this CTA has begun."""

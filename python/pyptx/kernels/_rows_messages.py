@@ -22,8 +22,8 @@ FEW = 8  # up to so many warps of a CTA, every thread combines the results of al
 
 
 class Messages:
-    """Messages of `warps` warps of each of `ctas` CTAs.  `sender`: this warp's number among all.  A turn may be sent after the turn
-    `slots` / 2 before it has been received."""
+    """`warps` of each of `ctas` CTAs of a cluster, or of one CTA; `sender`: this warp's number among all.  A turn may be sent when the turn `slots` / 2 before it
+    has been received."""
 
     def __init__(self, ctas: int, warps: int, sender, slots: int, thread, lane):
         self.ctas, self.sender, self.lane = ctas, sender, lane

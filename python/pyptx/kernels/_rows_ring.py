@@ -1,4 +1,4 @@
-"""The ring in shared memory to which the next rows are copied while a CTA works on one."""
+"""Rows on their way: CTAs that go over rows have the next ones copied to shared memory while they work on one."""
 
 from pyptx import ptx, reg, smem
 from pyptx.kernels._registers import LOAD, apply, apply_to, constant, move, registers, smem_address, widened

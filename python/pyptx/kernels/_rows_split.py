@@ -16,15 +16,10 @@ SHORT = 8192  # elements of a row, up to which one CTA for each row, in f32, is 
 PACKED = (
     128  # bytes of rows that a thread keeps as they lie in memory, where a multiprocessor has 1,024 of 64 registers
 )
-BESIDE = 3 * 1024  # bytes of shared memory of a CTA that hold no rows
-IN_FLIGHT = 24 * 1024  # bytes on their way to a CTA that keep memory busy
-SHARE = 144 * 1024  # bytes of a long row that a CTA takes
-CLUSTERS = {
-    1: 132,
-    2: 66,
-    4: 30,
-    8: 15,
-}  # CTAs of a cluster: how many such clusters an H200 has room for, a CTA on each multiprocessor
+BESIDE = 3 * 1024  # bytes of a CTA, besides rows
+IN_FLIGHT = 24 * 1024  # bytes to a CTA that keep memory busy
+SHARE = 144 * 1024  # bytes of a long row, of a CTA
+CLUSTERS = {1: 132, 2: 66, 4: 30, 8: 15}  # of so many CTAs, one a multiprocessor, that an H200 has room for
 MULTIPROCESSORS = 132  # of an H200; a constant, so that sums over rows have one order everywhere
 
 
@@ -40,19 +35,19 @@ class Split:
     rows: int = 1
     ctas: int = 1
     kept: int = 64  # elements that a thread keeps in registers at most
-    hopper: bool = False  # Hopper or later: its shared memory, and kernels that begin while the one before ends
-    ring: bool = False  # whether CTAs go over rows that arrive in a ring in shared memory
-    early: bool = False  # whether a single element that is asked for is loaded together with the row
-    resident: int = 0  # CTAs of a multiprocessor, if the kernel's registers are chosen for that number
+    hopper: bool = False  # or a later GPU: its shared memory, and kernels that begin while the one before ends
+    ring: bool = False  # whether CTAs go over rows that arrive in shared memory
+    early: bool = False  # whether an element that is asked for is loaded beside the row
+    resident: int = 0  # CTAs of a multiprocessor, of kernels whose registers are chosen for that
     packed: bool = False  # whether the row stays in registers as it lies in memory
-    batch: int = 1  # rows that stay in registers together
-    pipelined: bool = False  # whether the next row of the ring is summed before the present one is finished
-    depth: int = 0  # vectors of a thread in the ring of pipelined rows, if there is room
-    turns: int = 0  # rows that a cluster with a ring takes; 0: as many clusters as are resident take all rows
+    batch: int = 1  # rows that stay in registers side by side
+    pipelined: bool = False  # whether a row of a ring is summed while the one in front is not done
+    depth: int = 0  # vectors of a thread in the ring of a pipelined row, if there is room
+    turns: int = 0  # rows of a cluster of a ring; 0: as many clusters as are resident take all
 
     @classmethod
     def once(cls, n: int, bits: int, arrays: int = 1, **_) -> "Split":
-        """For kernels whose CTAs take one row: each thread has two to four loads in flight, each multiprocessor several CTAs."""
+        """For one row a CTA: two to four loads a thread in flight, and several CTAs a multiprocessor."""
         vector, vectors = _vectors(n, bits)
         if vectors <= 4 * WARP:  # CTAs begin 1.2 ns apart at least, so a CTA takes four rows
             return cls(n, vector, WARP, rows=4)
@@ -61,8 +56,8 @@ class Split:
 
     @classmethod
     def reading(cls, n: int, bits: int) -> "Split":
-        """For kernels that write one value for each row: each thread has more loads in flight, and fewer threads have to combine values.
-        Longer rows stay in registers as they lie in memory, so that a multiprocessor has 1,024 threads."""
+        """For kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something; longer rows stay
+        as they lie in memory, so that a multiprocessor has 1,024 threads."""
         vector, vectors = _vectors(n, bits)
         if vectors <= 4 * WARP:
             return cls(n, vector, WARP, rows=4)
@@ -95,9 +90,8 @@ class Split:
 
     @classmethod
     def _packed(cls, n: int, bits: int, arrays: int, norm: int) -> "Split | None":
-        """Rows stay in registers as they lie in memory.  CTAs are small, so that a multiprocessor has many: a CTA has 16 KB of most rows, 32 KB
-        of two matrices and of norms in f32, 64 KB of layer_norm, whose weights stay in L1 if few CTAs share a row.  rms_norm takes two short
-        rows together, so that it loads the weights once for both."""
+        """In registers as they lie in memory.  Small CTAs, of which a multiprocessor has many: 16 KB of most rows, 32 of two matrices and of
+        norms in f32, 64 of layer_norm, whose vectors L1 keeps where few CTAs share a row.  rms_norm takes two rows for each vector, if short."""
         half, size = bits == 16, n * bits * arrays // 8
         room = 512 if arrays == 1 and norm < 2 else 128 if half else 256
         if arrays == 0 or not _aligned(n, bits) or size > room * 1024:
@@ -259,8 +253,8 @@ class Split:
         return (self.ring or self.pipelined) and self.places(types) > 0
 
     def workers(self, rows: int, types: Sequence) -> int:
-        """How many CTAs or clusters loop over so many rows of matrices of these types: as many as are resident at once, or fewer if they need
-        no more turns.  If `rows` is a symbol there may be more workers than rows; the sums of the others are zeros."""
+        """How many CTAs, or clusters of them, go over matrices of these types and so many rows: what is resident at once, or as few as make it no
+        longer.  More than rows are of no harm, where their number is not known: they add zeros to the sums."""
         if self.resident:
             ctas = CLUSTERS[self.ctas] * self.resident
         else:
@@ -360,7 +354,7 @@ def directives_of(split, over_rows: bool):
 
 
 def clusters_of(row: Split, rows: int, types: Sequence) -> int:
-    """How many clusters a kernel that loops has: as many as are resident, or more, which take `turns` rows each.  More are better for large
-    clusters, in which not every multiprocessor finds a place, and for two matrices, as multiprocessors do not get equal shares of memory."""
+    """Of a kernel that loops: as many as are resident; of large ones, and of two matrices, some rows each: not all multiprocessors find a
+    place in one, and those that wait would begin when the others have ended; nor have all multiprocessors the same share of memory."""
     workers = row.workers(rows, types)
     return -(-rows // max(1, min(row.turns, rows // workers))) if row.turns else workers

@@ -112,7 +112,7 @@ class Exponentials:
         return largest, found
 
     def in_one_pass(self) -> list:
-        """`now()` for a row that does not stay in registers: each thread keeps the largest value so far and a sum relative to it."""
+        """Of a row that is not kept: each thread has the largest that it met, and a sum relative to it."""
         row = self.row
         mine, total = constant(LOWEST), constant(0.0)
         for k, at in row.steps():

@@ -55,7 +55,7 @@ def smoothed(row: Row, weight, c, smoothing: float):
 def loss_of_index(row: Row, X, T, W, L, ignore_index: int, smoothing: float):
     x = row.load(X)
     target = Target(row, T, ignore_index)
-    if row.split.early:  # loaded together with the row, instead of after it
+    if row.split.early:  # beside the loads of the row, instead of behind them
         its = constant(0.0)
         with ptx.if_((row.thread == 0) & target.inside):
             ptx.inst.mov.f32(its, row.element(X, target.column))

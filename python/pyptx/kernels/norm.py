@@ -38,7 +38,7 @@ def of_one(n: int) -> float:
 
 
 def looping_kernels(make, split, *types, **more):
-    """((kernel, split) for GPUs without clusters, (kernel, split) for those with): kernels that loop over rows, and how threads share one."""
+    """The kernel that loops over rows, and the way in which it shares each; the same for GPUs with clusters."""
     return tuple(
         (make(share, *types), share)
         for share in (functools.partial(of, **split.keywords, **more) for of in (Split.looping, Split.wide_looping))
