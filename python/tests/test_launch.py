@@ -249,9 +249,12 @@ def test_fixed_sizes_and_shared_symbols_are_refused_by_name():
 
 def test_things_that_are_no_arrays_are_refused():
     scale = make_scale()
-    for thing in ([1.0], 3, None, "text", np.zeros(32, ">f4"), np.zeros(32, "f4,f4")):
+    for thing in ([1.0], 3, None, "text"):
         with pytest.raises(TypeError, match=r"scale: argument `X`: a kernel takes PyTorch tensors, NumPy"):
             scale(thing)
+    for dtype in (">f4", "f4,f4"):
+        with pytest.raises(TypeError, match=r"scale: argument `X`: no kernel takes elements of format"):
+            scale(np.zeros(32, dtype))
     for arguments in ((), (random(32), random(32))):
         with pytest.raises(LaunchTypeError, match="scale: expected 1 input array, got"):
             scale(*arguments)
