@@ -39,7 +39,7 @@ class Operands(TypedDict, total=False):
 
 
 def renamed(function: Callable, named: dict, own: dict[str, str], told: dict) -> dict:
-    """The arguments `told`, with those that were `named` by another name; `own` maps such a name to the function's own."""
+    """The arguments `told`, in which the function's `own` names have what was `named` otherwise."""
     for name, value in named.items():
         if name not in own:
             raise no_such_argument(function, name)

@@ -4,7 +4,7 @@ Let c = x - max(x) and L = log(sum(exp(c))); then column j costs L - c_j.  Let q
 smoothing s it becomes (1 - s) q_j + s / N.  With weights w, the loss is the sum of w q (L - c), and for the gradient g of the loss,
 dx = g (softmax(x) sum(w q) - w q).  c is relative to the largest element, so that rows far from zero keep their digits.
 
-The forward with an index and without smoothing reads a row once, however long it is.
+The forward against an index, without smoothing, reads a row once, however long.
 """
 
 import functools
@@ -45,7 +45,7 @@ class Target:
 
 
 def smoothed(row: Row, weight, c, smoothing: float):
-    """(the sum of w s / N, the sum of c w s / N) over all columns, where s is `smoothing`."""
+    """(sum of w s / N, sum of c w s / N) over all columns."""
     share = smoothing / max(1, row.split.n)
     if weight is None:
         return constant(smoothing), mul(row.sum(c)[0], share)
