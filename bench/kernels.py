@@ -60,7 +60,7 @@ def arms(torch, kernels, rows: int, columns: int, dtype):
             lambda: F.cross_entropy(x, target, reduction="none"),
         ),
         "rope": (
-            2,
+            2 + 2 * cos.numel() * cos.itemsize / (x.numel() * x.itemsize),
             lambda: kernels.rope(heads, cos, sin, out=y.view_as(heads), **turns),
             lambda: turned(torch, heads, cos, sin),
         ),
@@ -112,7 +112,7 @@ def sustained(torch, table: dict):
         took = milliseconds(torch, call, max(20, int(2000 / once)))
         query = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader"]
         state = subprocess.run(query, capture_output=True, text=True).stdout.strip().splitlines()[:1]
-        print(f"  {arm:24} {took * 1e3:8.1f} us, burst {once * 1e3:8.1f} us, {matrices} matrices; {state}")
+        print(f"  {arm:24} {took * 1e3:8.1f} us, burst {once * 1e3:8.1f} us, {matrices:.3g} matrices; {state}")
 
 
 def turned(torch, x, cos, sin):

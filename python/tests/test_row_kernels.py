@@ -202,6 +202,17 @@ def test_backward_of_norms_with_40_elements_a_thread(make, types, norms):
         assert distance(got, want) < TYPES[torch.bfloat16]
 
 
+@pytest.mark.parametrize(("n", "dtype"), [(66568, torch.bfloat16), (135176, torch.bfloat16), (50180, torch.float32)])
+def test_clusters_of_sixteen(n, dtype, split, monkeypatch):
+    """Of sums' rows that eight CTAs have no room for: one cluster goes over three, the last vectors of which not all threads have."""
+    few_clusters(monkeypatch, split, 1)
+    backward = split.Split.wide_looping(n, torch.finfo(dtype).bits, matrices=4)
+    forward = split.Split.wide(n, torch.finfo(dtype).bits, arrays=0)
+    assert backward.ctas == 16 and backward.pipelined and forward.fits and (forward.ctas == 16) == (n > 131072)
+    with pyptx.simulator(check="all"):
+        compare("add_rms_norm", tensors("add_rms_norm", (3, n), dtype, "cpu"), TYPES[dtype])
+
+
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")
 @pytest.mark.filterwarnings("ignore:PTX4014")
 @pytest.mark.parametrize("n", [1024, 2048, 4096, 5120, 8192, 16384, 65536, 151936])
@@ -279,10 +290,19 @@ def test_long_rows_have_the_same_bits_under_every_schedule(name, ahead, split, m
 
 
 @pytest.mark.parametrize(
-    "n, dtype", [(8192, torch.bfloat16), (20480, torch.bfloat16), (20484, torch.float32), (30001, torch.bfloat16)]
+    "n, dtype",
+    [
+        (8192, torch.bfloat16),
+        (20480, torch.bfloat16),
+        (20484, torch.float32),
+        (30001, torch.bfloat16),
+        (40012, torch.bfloat16),
+        (40020, torch.float32),
+    ],
 )
 def test_cross_entropy_of_long_rows(n, dtype, split):
-    """The thread that has the true column writes it twice; probabilities of f32 beside logits of 16 bits."""
+    """The thread that has the true column writes it twice; probabilities of f32 beside logits of 16 bits; rows that are read once, of a number of vectors
+    that neither the threads nor what is on its way divides."""
     x = torch.randn(5, n, generator=torch.Generator().manual_seed(n)).to(dtype).requires_grad_()
     exact = x.detach().double().requires_grad_()
     indices = torch.tensor([0, n - 1, n // 2, -100, 12345 % n])

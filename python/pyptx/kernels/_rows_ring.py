@@ -1,11 +1,11 @@
-"""Rows on their way: CTAs that go over rows have the next ones copied to shared memory while they work on one."""
+"""Rows on their way: CTAs that go over rows have the next ones copied to shared memory while they work on one; a row that is read once comes the same way."""
 
 from pyptx import ptx, reg, smem
 from pyptx.kernels._registers import LOAD, apply, apply_to, constant, move, registers, smem_address, widened
 from pyptx.kernels._rows_values import Values
 from pyptx.types import b16, b32, f32, u8, u32, u64
 
-__all__ = ["Ahead", "Early"]
+__all__ = ["Ahead", "Early", "Stream"]
 
 
 class Ahead:
@@ -132,3 +132,56 @@ class Early:
         )
         low, high = (apply(instruction, a, b) for instruction in (ptx.inst.min.f32, ptx.inst.max.f32))
         ptx.inst.max.f32(self.taken, low, apply(ptx.inst.min.f32, high, c))
+
+
+class Stream:
+    """A row that is read once, from its first vector to its last.  DEPTH vectors of each thread are on their way to shared memory, of which it takes
+    GROUP together: the assembler, which may put off what fills registers, has two of four loads under way."""
+
+    DEPTH, GROUP = 4, 2
+
+    def __init__(self, row, tensor):
+        self.row, self.tensor, split = row, tensor, row.split
+        self.size = split.vector * tensor.dtype.bits // 8
+        self.pitch = self.size * split.threads
+        self.step = split.together * split.vector  # elements from a thread's vector to its next
+        self.at = smem_address(smem.alloc(u8, self.DEPTH * self.pitch, align=16)) + row.in_cta * self.size
+        self.base = row.address(tensor)
+        self.left = apply_to(reg.scalar(u32), ptx.inst.sub.u32, split.n, row.thread * split.vector)
+        for first in range(0, self.DEPTH, self.GROUP):
+            self.copy(None, first)
+
+    @staticmethod
+    def takes(split, tensor) -> bool:
+        return split.ctas == split.rows == 1 and split.vector * tensor.dtype.bits in (32, 64, 128)
+
+    def groups(self):
+        """(the values of a vector, the guard of what is made of them) of some vectors at a time."""
+        turns, ahead = self.row.split.n // self.step // self.DEPTH, self.DEPTH // self.GROUP - 1
+        length = self.DEPTH * self.step
+        for at in ptx.range_(0, turns * length, length):
+            for first in range(0, self.DEPTH, self.GROUP):
+                ptx.cp.async_.wait_group(ahead)
+                yield [(self.values(k), {}) for k in range(first, first + self.GROUP)]
+                self.copy(at, first + self.DEPTH)
+        for left, first in enumerate(range(turns * self.DEPTH, self.row.split.each, self.GROUP)):
+            ptx.cp.async_.wait_group(ahead - left)
+            some = range(first, min(first + self.GROUP, self.row.split.each))
+            yield [(self.values(k), self.row.guard(k)) for k in some]
+
+    def copy(self, at, first: int):
+        """Starts to copy a group of vectors, as far as the row has them: from the `first` on, or from the one so far behind `at` elements."""
+        base, bits = self.base, self.tensor.dtype.bits
+        if at is not None:
+            base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, at, bits // 8, base)
+        copy = ptx.inst.cp.async_.cg if self.size == 16 else ptx.inst.cp.async_.ca
+        for k in range(first, first + self.GROUP):
+            behind, place = k * self.step, ptx.addr(self.at, k % self.DEPTH * self.pitch)
+            there = self.left > (behind if at is None else at + behind)
+            copy.shared.global_(place, ptx.addr(base, behind * bits // 8), self.size, pred=there)
+        ptx.cp.async_.commit_group()
+
+    def values(self, k: int) -> list:
+        bits = registers(self.tensor.dtype, self.row.split.vector)
+        move(ptx.inst.ld.shared, self.at, k % self.DEPTH * self.pitch, bits, self.size)
+        return [value for each in bits for value in widened(each, self.tensor.dtype)]

@@ -10,6 +10,7 @@ from pyptx import kernel
 __all__ = ["MOST_CTAS", "WARP", "Split", "from_short", "in_registers", "of_norms", "paired", "row_kernel", "vector_of"]
 
 WARP, MOST_CTAS = 32, 8
+LARGE = 16  # CTAs of a cluster, which GPUs take that have clusters today, for what eight have no room for
 SHARED = 227 * 1024  # bytes of a multiprocessor of an H200; a CTA of any GPU since sm_80 may have 99 K
 LONG = 16384  # elements of a row, above which it does not fit the registers of a CTA as f32
 SHORT = 8192  # elements of a row, up to which a CTA a row in f32 is as fast as memory
@@ -19,7 +20,7 @@ PACKED = (
 BESIDE = 3 * 1024  # bytes of a CTA, besides rows
 IN_FLIGHT = 24 * 1024  # bytes to a CTA that keep memory busy
 SHARE = 144 * 1024  # bytes of a long row, of a CTA
-CLUSTERS = {1: 132, 2: 66, 4: 30, 8: 15}  # of so many CTAs, one a multiprocessor, that an H200 has room for
+CLUSTERS = {1: 132, 2: 66, 4: 30, 8: 15, 16: 7}  # of so many CTAs, one a multiprocessor, that an H200 has room for
 MULTIPROCESSORS = 132  # of an H200; a constant, so that sums over rows have one order everywhere
 
 
@@ -38,7 +39,6 @@ class Split:
     kept: int = 64  # elements that a thread keeps in registers at most
     hopper: bool = False  # or a later GPU: its shared memory, and kernels that begin while the one before ends
     ring: bool = False  # whether CTAs go over rows that arrive in shared memory
-    early: bool = False  # whether an element that is asked for is loaded beside the row
     resident: int = 0  # CTAs of a multiprocessor, of kernels whose registers are chosen for that
     packed: bool = False  # whether the row stays in registers as it lies in memory
     batch: int = 1  # rows that stay in registers side by side
@@ -47,12 +47,12 @@ class Split:
     turns: int = 0  # rows of a cluster of a ring; 0: as many clusters as are resident take all
 
     @classmethod
-    def once(cls, n: int, bits: int, arrays: int = 1, **_) -> "Split":
+    def once(cls, n: int, bits: int, arrays: int = 1, norm: int = 0, **_) -> "Split":
         """For one row a CTA: two to four loads a thread in flight, and several CTAs a multiprocessor."""
         vector, vectors = _vectors(n, bits)
         if vectors <= 4 * WARP:  # a CTA a row is begun in no less than 1.2 ns
             return cls(n, vector, WARP, rows=4)
-        each = 2 if vectors <= 512 else 4
+        each = 2 if vectors <= (256 if norm == 2 and bits == 16 else 512) else 4
         return cls(n, vector, min(512, max(128, _whole_warps(vectors / each))))
 
     @classmethod
@@ -62,10 +62,15 @@ class Split:
         vector, vectors = _vectors(n, bits)
         if vectors <= 4 * WARP:
             return cls(n, vector, WARP, rows=4)
-        made = cls(n, vector, 128 if vectors <= 1024 else 256, early=True)
+        made = cls(n, vector, 128 if vectors <= 1024 else 256)
         if 6 <= made.each <= 8 and _aligned(n, bits):
             return replace(made, packed=True, resident=1024 // made.threads)
         return made
+
+    @classmethod
+    def wide_reading(cls, n: int, bits: int) -> "Split":
+        """The same on a GPU with clusters."""
+        return replace(cls.reading(n, bits), hopper=True)
 
     @classmethod
     def wide(
@@ -81,7 +86,7 @@ class Split:
         if least is None:
             least = 1 + (LONG if arrays == 0 or (arrays == 1 and (bits == 32 or norm == 1)) else SHORT)
         if n < least:
-            return replace(cls.once(n, bits), hopper=True)
+            return replace(cls.once(n, bits, norm=norm), hopper=True)
         return (
             cls._packed(n, bits, arrays, norm)
             or cls._through_ring(n, bits, arrays)
@@ -102,7 +107,7 @@ class Split:
             share = 32 if arrays > 1 or norm or n <= LONG else 16
         batch = 2 if norm == 1 and size <= (64 if half else 256) * 1024 else 1
         ctas = _cluster(size * batch / (share * 1024))
-        threads = max(128, _whole_warps(size * batch / ctas / PACKED))
+        threads = max(64, _whole_warps(size * batch / ctas / PACKED))
         made = cls(n, 128 // bits, threads, ctas=ctas, kept=n, hopper=True, resident=1024 // threads, batch=batch)
         return replace(made, packed=True)
 
@@ -134,6 +139,8 @@ class Split:
             ctas = _cluster(size / share)
         else:
             ctas, most = _cluster(n / (512 * 32)), 512
+            if arrays == 0 and n / 2 <= ctas * 512 * 32 < n:
+                ctas = LARGE
         threads = min(most, max(128, _whole_warps(n / ctas / (16 if ring else 32))))
         turns = 4 if arrays > 1 else 8 if ctas > 2 else 0
         return cls(n, vector, threads, ctas=ctas, kept=32, hopper=True, ring=ring, turns=turns)
@@ -173,7 +180,8 @@ class Split:
             if made.values <= 40 and made._places(matrices * 16 * made.threads):
                 return made
             ctas *= 2
-        return None
+        made = replace(cls._pipelined(n, bits, LARGE, 256, 8), resident=1)  # more threads are slower
+        return made if matrices == 4 and made.values <= 40 and made._places(matrices * 16 * made.threads) else None
 
     @classmethod
     def _several(cls, n: int, bits: int, each: int) -> "Split":
@@ -323,7 +331,7 @@ def row_kernel(inputs, outputs, split: Callable[[int], Split], *, over_rows: boo
         return ((P if over_rows else -(-M // (row.rows * row.batch))) * row.ctas, 1, 1)
 
     told = {"grid": lambda N, P: grid(N, P=P)} if over_rows else {"grid": lambda N, M: grid(N, M), "batch": "M"}
-    wide = split.func in (Split.wide, Split.wide_looping)
+    wide = split.func in (Split.wide, Split.wide_looping, Split.wide_reading)
     return kernel(
         in_specs=inputs,
         out_specs=outputs,

@@ -54,26 +54,28 @@ def smoothed(row: Row, weight, c, smoothing: float):
 
 def loss_of_index(row: Row, X, T, W, L, ignore_index: int, smoothing: float):
     x = row.load(X)
-    target = Target(row, T, ignore_index)
-    if row.split.early:  # beside the loads of the row, instead of behind them
-        its = constant(0.0)
-        with ptx.if_((row.thread == 0) & target.inside):
+    found, first = Exponentials(row, x), row.thread == 0
+    its, its_weight, ignored = constant(math.nan), constant(1.0), reg.scalar(pred)
+    ptx.inst.setp.ne.u32(ignored, 0, 0)
+    with ptx.if_(first):  # while the row is on its way
+        target = Target(row, T, ignore_index)
+        ptx.inst.mov.pred(ignored, target.ignored)
+        with ptx.if_(target.inside):
             ptx.inst.mov.f32(its, row.element(X, target.column))
-    largest, total = Exponentials(row, x).now()
+            if W:
+                ptx.inst.mov.f32(its_weight, row.element(W, target.column))
+    largest, total = found.now()
     if smoothing:
         weight = row.load(W) if W else None
         weights, pulled = smoothed(row, weight, row.map(lambda x: sub(x, largest), x), smoothing)
-    with ptx.if_(row.thread == 0):
-        loss = constant(math.nan)
+    with ptx.if_(first):
         lines = log(total)
-        with ptx.if_(target.inside):
-            cost = sub(lines, sub(its if row.split.early else row.element(X, target.column), largest))
-            if W:
-                cost = mul(cost, row.element(W, target.column))
-            if smoothing:
-                cost = add(mul(cost, 1 - smoothing), sub(mul(weights, lines), pulled))
-            ptx.inst.mov.f32(loss, cost)
-        ptx.inst.mov.f32(loss, 0.0, pred=target.ignored)
+        loss = sub(lines, sub(its, largest))
+        if W:
+            loss = mul(loss, its_weight)
+        if smoothing:
+            loss = add(mul(loss, 1 - smoothing), sub(mul(weights, lines), pulled))
+        ptx.inst.mov.f32(loss, 0.0, pred=ignored)
         ptx.inst.st.global_.f32(ptx.addr(row.of_row(L)), loss)
     ptx.ret()
 
@@ -111,7 +113,8 @@ def gradient_of_index(row: Row, x, X, T, W, G, DX, ignore_index: int, smoothing:
 
 
 def make_cross_entropy(split, x_type, target_type, w_type=None):
-    once, split = functools.partial(Split.reading, **split.keywords), from_short(split)
+    reading = Split.wide_reading if split.func == Split.wide else Split.reading
+    once, split = functools.partial(reading, **split.keywords), from_short(split)
     inputs = (matrix(x_type), Tile("M", target_type))
 
     def gradients(X, T, W, G, DX, *told):
