@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 from pyptx import ptx
-from pyptx.kernels._registers import apply, constant, copied, exp, mul, sub, tree
+from pyptx.kernels._registers import constant, copied, exp, mul, sub, tree
 from pyptx.kernels._rows_agreement import over_warps, warp_max
 from pyptx.kernels._rows_messages import FEW
 from pyptx.kernels._rows_ring import Stream
