@@ -138,7 +138,7 @@ class Stream:
     """A row that is read once, from its first vector to its last.  DEPTH vectors of each thread are on their way to shared memory, of which it takes
     GROUP together: the assembler, which may put off what fills registers, has two of four loads under way."""
 
-    DEPTH, GROUP = 4, 2
+    DEPTH, GROUP = 4, 1
 
     def __init__(self, row, tensor):
         self.row, self.tensor, split = row, tensor, row.split

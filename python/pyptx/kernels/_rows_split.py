@@ -20,7 +20,7 @@ PACKED = (
 BESIDE = 3 * 1024  # bytes of a CTA, besides rows
 IN_FLIGHT = 24 * 1024  # bytes to a CTA that keep memory busy
 SHARE = 144 * 1024  # bytes of a long row, of a CTA
-CLUSTERS = {1: 132, 2: 66, 4: 30, 8: 15, 16: 7}  # of so many CTAs, one a multiprocessor, that an H200 has room for
+CLUSTERS = {1: 132, 2: 66, 4: 30, 8: 15, 16: 6}  # of so many CTAs, one a multiprocessor, that an H200 has room for
 MULTIPROCESSORS = 132  # of an H200; a constant, so that sums over rows have one order everywhere
 
 
@@ -44,6 +44,7 @@ class Split:
     batch: int = 1  # rows that stay in registers side by side
     pipelined: bool = False  # whether a row of a ring is summed while the one in front is not done
     depth: int = 0  # vectors of a thread in the ring of a pipelined row, if there is room
+    late: bool = False  # whether the kernel behind begins when rows have been read: before, it would fill some multiprocessors, and leave others
     turns: int = 0  # rows of a cluster of a ring; 0: as many clusters as are resident take all
 
     @classmethod
@@ -57,20 +58,21 @@ class Split:
 
     @classmethod
     def reading(cls, n: int, bits: int) -> "Split":
-        """For kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something; longer rows stay
-        as they lie in memory, so that a multiprocessor has 1,024 threads."""
+        """For kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something; of longer rows as many
+        threads as there can be, which keep nothing."""
         vector, vectors = _vectors(n, bits)
         if vectors <= 4 * WARP:
             return cls(n, vector, WARP, rows=4)
+        if vectors > 640 and _aligned(n, bits):
+            return cls(n, vector, 128 if vectors <= 2048 else 256 if vectors <= 8192 else 512, kept=0)
         made = cls(n, vector, 128 if vectors <= 1024 else 256)
-        if 6 <= made.each <= 8 and _aligned(n, bits):
-            return replace(made, packed=True, resident=1024 // made.threads)
-        return made
+        return replace(made, resident=1280 // made.threads) if made.each == 5 and bits == 16 else made
 
     @classmethod
     def wide_reading(cls, n: int, bits: int) -> "Split":
         """The same on a GPU with clusters."""
-        return replace(cls.reading(n, bits), hopper=True)
+        made = cls.reading(n, bits)
+        return replace(made, hopper=True, late=not made.fits)
 
     @classmethod
     def wide(
@@ -83,9 +85,7 @@ class Split:
         norm: 1 for rms_norm, 2 for layer_norm, which reads two vectors beside a row.  least: elements of a row, from which on it is a long one.
         most: threads of a CTA whose ring goes over rows of other lengths.
         """
-        if least is None:
-            least = 1 + (LONG if arrays == 0 or (arrays == 1 and (bits == 32 or norm == 1)) else SHORT)
-        if n < least:
+        if n < (least or _least(n, bits, arrays, norm)):
             return replace(cls.once(n, bits, norm=norm), hopper=True)
         return (
             cls._packed(n, bits, arrays, norm)
@@ -95,17 +95,19 @@ class Split:
 
     @classmethod
     def _packed(cls, n: int, bits: int, arrays: int, norm: int) -> "Split | None":
-        """In registers as they lie in memory.  Small CTAs, of which a multiprocessor has many: 16 KB of most rows, 32 of two matrices and of
-        norms in f32, 64 of layer_norm, whose vectors L1 keeps where few CTAs share a row.  rms_norm takes two rows for each vector, if short."""
+        """In registers as they lie in memory.  Small CTAs, of which a multiprocessor has many: 16 KB of most rows, 32 of two matrices, 64 of norms
+        in 16 bits whose vectors L1 keeps where few CTAs share a row.  Norms take two rows for each vector, if short."""
         half, size = bits == 16, n * bits * arrays // 8
-        room = 512 if arrays == 1 and norm < 2 else 128 if half else 256
+        room = 512 if arrays == 1 and norm < 2 else (96 if norm else 128) if half else 256
         if arrays == 0 or not _aligned(n, bits) or size > room * 1024:
             return None
-        if arrays == 1 and half:
-            share = 64 if n <= LONG or norm == 2 or (norm and size > 128 * 1024) else 16
+        if arrays > 1:
+            share = 32
+        elif norm and half:
+            share = 64 if norm == 2 or size > 128 * 1024 else 16
         else:
-            share = 32 if arrays > 1 or norm or n <= LONG else 16
-        batch = 2 if norm == 1 and size <= (64 if half else 256) * 1024 else 1
+            share = 24 if norm or (half and n <= LONG) else 16
+        batch = 2 if norm and size <= ((64, 0) if half else (256, 64))[norm - 1] * 1024 else 1
         ctas = _cluster(size * batch / (share * 1024))
         threads = max(64, _whole_warps(size * batch / ctas / PACKED))
         made = cls(n, 128 // bits, threads, ctas=ctas, kept=n, hopper=True, resident=1024 // threads, batch=batch)
@@ -174,6 +176,8 @@ class Split:
         ctas = max(2, _cluster(n / (0.75 * LONG)))
         if norm == 2 and half and n <= 4 * LONG:  # eight make 0.75 of memory's speed, four 0.90
             ctas = min(4, ctas)
+        if norm == 2 and half and 8 * LONG < n <= 10 * LONG:  # few threads, which keep all sums
+            return replace(cls._pipelined(n, bits, MOST_CTAS, 256, 1), kept=80, resident=1)
         while ctas <= MOST_CTAS:
             made = cls._pipelined(n, bits, ctas, _whole_warps(n / ctas / 16), 6, 2 + norm)
             made = made if matrices == 2 or bits == 16 else replace(made, resident=1)
@@ -289,6 +293,13 @@ def _vectors(n: int, bits: int) -> tuple[int, int]:
 def _aligned(n: int, bits: int) -> bool:
     """Whether vectors of 16 bytes divide a row."""
     return n > 0 and n * bits % 128 == 0
+
+
+def _least(n: int, bits: int, arrays: int, norm: int) -> int:
+    """Elements of a row, from which on it is a long one."""
+    if arrays == 0 or (arrays == 1 and (norm == 1 if bits == 16 else not _aligned(n, bits))):
+        return LONG + 1
+    return SHORT if norm and bits == 32 else SHORT + 1
 
 
 def _cluster(shares: float) -> int:

@@ -128,6 +128,8 @@ class Exponentials:
             for i, (value, guard) in enumerate(values):
                 ptx.inst.add.f32(sums[i % CHAINS], sums[i % CHAINS], exp(sub(value, mine)), **guard)
             ptx.inst.mov.f32(total, tree(sums, ptx.inst.add.f32))
+        if row.split.late:
+            ptx.griddepcontrol.launch_dependents()
         largest = row.agree.largest(copied(mine))
         ptx.inst.mul.rn.f32(total, total, exp(sub(mine, largest)))
         return [largest, *row.agree.sums([total])]
