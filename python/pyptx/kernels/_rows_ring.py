@@ -135,53 +135,52 @@ class Early:
 
 
 class Stream:
-    """A row that is read once, from its first vector to its last.  DEPTH vectors of each thread are on their way to shared memory, of which it takes
-    GROUP together: the assembler, which may put off what fills registers, has two of four loads under way."""
+    """A row that is read once, from its first vector to its last: DEPTH vectors of each thread are on their way to shared memory.  As registers they
+    would not be: the assembler puts off loads, and has two of four under way."""
 
-    DEPTH, GROUP = 4, 1
+    DEPTH = 4
 
     def __init__(self, row, tensor):
         self.row, self.tensor, split = row, tensor, row.split
         self.size = split.vector * tensor.dtype.bits // 8
         self.pitch = self.size * split.threads
-        self.step = split.together * split.vector  # elements from a thread's vector to its next
+        self.step = split.threads * split.vector  # elements from a thread's vector to its next
         self.at = smem_address(smem.alloc(u8, self.DEPTH * self.pitch, align=16)) + row.in_cta * self.size
         self.base = row.address(tensor)
         self.left = apply_to(reg.scalar(u32), ptx.inst.sub.u32, split.n, row.thread * split.vector)
-        for first in range(0, self.DEPTH, self.GROUP):
-            self.copy(None, first)
+        for k in range(self.DEPTH):
+            self.copy(k)
 
     @staticmethod
     def takes(split, tensor) -> bool:
         return split.ctas == split.rows == 1 and split.vector * tensor.dtype.bits in (32, 64, 128)
 
-    def groups(self):
-        """(the values of a vector, the guard of what is made of them) of some vectors at a time."""
-        turns, ahead = self.row.split.n // self.step // self.DEPTH, self.DEPTH // self.GROUP - 1
-        length = self.DEPTH * self.step
+    def vectors(self):
+        """(the values of a vector, the guard of what is made of them), one after the other."""
+        turns, length = self.row.split.n // self.step // self.DEPTH, self.DEPTH * self.step
         for at in ptx.range_(0, turns * length, length):
-            for first in range(0, self.DEPTH, self.GROUP):
-                ptx.cp.async_.wait_group(ahead)
-                yield [(self.values(k), {}) for k in range(first, first + self.GROUP)]
-                self.copy(at, first + self.DEPTH)
-        for left, first in enumerate(range(turns * self.DEPTH, self.row.split.each, self.GROUP)):
-            ptx.cp.async_.wait_group(ahead - left)
-            some = range(first, min(first + self.GROUP, self.row.split.each))
-            yield [(self.values(k), self.row.guard(k)) for k in some]
+            for k in range(self.DEPTH):
+                yield self.values(k, self.DEPTH - 1), {}
+                self.copy(k + self.DEPTH, at)
+        for k in range(turns * self.DEPTH, self.row.split.each):
+            yield self.values(k, (turns + 1) * self.DEPTH - 1 - k), self.row.guard(k)
 
-    def copy(self, at, first: int):
-        """Starts to copy a group of vectors, as far as the row has them: from the `first` on, or from the one so far behind `at` elements."""
-        base, bits = self.base, self.tensor.dtype.bits
+    def copy(self, k: int, at=None):
+        """Starts to copy the k-th vector, or the one so far behind `at` elements, if the row has it."""
+        base, behind, bits = self.base, k * self.step, self.tensor.dtype.bits
         if at is not None:
             base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, at, bits // 8, base)
         copy = ptx.inst.cp.async_.cg if self.size == 16 else ptx.inst.cp.async_.ca
-        for k in range(first, first + self.GROUP):
-            behind, place = k * self.step, ptx.addr(self.at, k % self.DEPTH * self.pitch)
-            there = self.left > (behind if at is None else at + behind)
-            copy.shared.global_(place, ptx.addr(base, behind * bits // 8), self.size, pred=there)
+        place, there = (
+            ptx.addr(self.at, k % self.DEPTH * self.pitch),
+            self.left > (behind if at is None else at + behind),
+        )
+        copy.shared.global_(place, ptx.addr(base, behind * bits // 8), self.size, pred=there)
         ptx.cp.async_.commit_group()
 
-    def values(self, k: int) -> list:
+    def values(self, k: int, later: int) -> list:
+        """Of the k-th vector, behind which so many are on their way."""
         bits = registers(self.tensor.dtype, self.row.split.vector)
+        ptx.cp.async_.wait_group(later)
         move(ptx.inst.ld.shared, self.at, k % self.DEPTH * self.pitch, bits, self.size)
         return [value for each in bits for value in widened(each, self.tensor.dtype)]

@@ -64,7 +64,7 @@ class Split:
         if vectors <= 4 * WARP:
             return cls(n, vector, WARP, rows=4)
         if vectors > 640 and _aligned(n, bits):
-            return cls(n, vector, 128 if vectors <= 2048 else 256 if vectors <= 8192 else 512, kept=0)
+            return cls(n, vector, 128 if vectors <= 2048 else 256, kept=0)
         made = cls(n, vector, 128 if vectors <= 1024 else 256)
         return replace(made, resident=1280 // made.threads) if made.each == 5 and bits == 16 else made
 
@@ -72,7 +72,7 @@ class Split:
     def wide_reading(cls, n: int, bits: int) -> "Split":
         """The same on a GPU with clusters."""
         made = cls.reading(n, bits)
-        return replace(made, hopper=True, late=not made.fits)
+        return replace(made, hopper=True, late=made.threads > 128 and not made.fits)
 
     @classmethod
     def wide(

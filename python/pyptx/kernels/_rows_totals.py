@@ -117,15 +117,14 @@ class Exponentials:
     def in_one_pass(self) -> list:
         """Of a row that is not kept: each thread has the largest that it met, and a sum relative to it."""
         row, mine, total = self.row, constant(LOWEST), constant(0.0)
-        for group in self.stream.groups() if self.stream else self.vectors():
-            values = [(value, guard) for vector, guard in group for value in vector]
+        for values, guard in self.stream.vectors() if self.stream else self.vectors():
             largest = [copied(mine) for _ in range(CHAINS)]
-            for i, (value, guard) in enumerate(values):
+            for i, value in enumerate(values):
                 ptx.inst.max.NaN.f32(largest[i % CHAINS], largest[i % CHAINS], value, **guard)
             before = copied(mine)
             ptx.inst.mov.f32(mine, tree(largest, ptx.inst.max.NaN.f32))
             sums = [mul(total, exp(sub(before, mine))), *(constant(0.0) for _ in range(CHAINS - 1))]
-            for i, (value, guard) in enumerate(values):
+            for i, value in enumerate(values):
                 ptx.inst.add.f32(sums[i % CHAINS], sums[i % CHAINS], exp(sub(value, mine)), **guard)
             ptx.inst.mov.f32(total, tree(sums, ptx.inst.add.f32))
         if row.split.late:
@@ -135,9 +134,9 @@ class Exponentials:
         return [largest, *row.agree.sums([total])]
 
     def vectors(self):
-        """As `groups` of a stream, of the vectors that no copy to shared memory takes."""
+        """As those of a stream, of rows that no copy to shared memory takes."""
         for k, at in self.row.steps():
-            yield [(self.x.vector(k, at), self.row.guard(k))]
+            yield self.x.vector(k, at), self.row.guard(k)
 
 
 def below(x, largest):
