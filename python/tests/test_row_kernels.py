@@ -21,7 +21,8 @@ from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels import norm  # noqa: E402
 from pyptx.kernels._rows_split import Split  # noqa: E402
 from pyptx.kernels.column_sums import column_sums  # noqa: E402
-from pyptx.types import bf16, f32  # noqa: E402
+from pyptx.kernels.cross_entropy import CROSS_ENTROPY  # noqa: E402
+from pyptx.types import bf16, f32, s64  # noqa: E402
 
 F = torch.nn.functional
 TYPES = {torch.float32: 3e-6, torch.float16: 2e-3, torch.bfloat16: 1.5e-2}
@@ -188,7 +189,8 @@ def test_backward_a_row_ahead_by_one_cta_and_by_two(name, n, rows, split, monkey
 
 
 @pytest.mark.parametrize(
-    "make, types, norms, values", [(norm.rms_norm_backward_kernel, 2, 1, 40), (norm.layer_norm_backward_kernel, 3, 2, 72)]
+    "make, types, norms, values",
+    [(norm.rms_norm_backward_kernel, 2, 1, 40), (norm.layer_norm_backward_kernel, 3, 2, 72)],
 )
 def test_backward_of_norms_with_many_sums_a_thread(make, types, norms, values):
     n, share = 135176, functools.partial(Split.wide_looping, bits=16, norm=norms)
@@ -325,6 +327,15 @@ def test_cross_entropy_of_long_rows(n, dtype, split):
             wanted = F.cross_entropy(exact, *doubles, reduction="none", label_smoothing=smoothing)
             ours, theirs = torch.autograd.grad(got.sum(), x)[0], torch.autograd.grad(wanted.sum(), exact)[0]
             assert distance(got, wanted.detach()) < 1e-5 and distance(ours, theirs) < TYPES[dtype]
+
+
+@pytest.mark.parametrize(("n", "late"), [(1024, False), (5120, False), (8192, False), (32768, True), (151936, True)])
+def test_the_kernel_behind_long_losses_begins_late(n, late):
+    """Where a multiprocessor has all rows at one time, what begins before they have been read is not spread evenly."""
+    text = CROSS_ENTROPY.kernel(bf16, s64, wide=True).ptx(N=n)
+    begins = text.index("griddepcontrol.launch_dependents")
+    assert (begins > text.rindex("cp.async.wait_group")) if late else (begins < text.index("ld.global"))
+    assert ("cp.async" in text) == (n > 5120)
 
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")

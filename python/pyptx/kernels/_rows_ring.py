@@ -1,4 +1,5 @@
-"""Rows on their way: CTAs that go over rows have the next ones copied to shared memory while they work on one; a row that is read once comes the same way."""
+"""Rows on their way: CTAs that go over rows have the next ones copied to shared memory while they work on one; so come, part by part, rows that are
+read once."""
 
 from pyptx import ptx, reg, smem
 from pyptx.kernels._registers import LOAD, apply, apply_to, constant, move, registers, smem_address, widened
@@ -171,11 +172,8 @@ class Stream:
         if at is not None:
             base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, at, bits // 8, base)
         copy = ptx.inst.cp.async_.cg if self.size == 16 else ptx.inst.cp.async_.ca
-        place, there = (
-            ptx.addr(self.at, k % self.DEPTH * self.pitch),
-            self.left > (behind if at is None else at + behind),
-        )
-        copy.shared.global_(place, ptx.addr(base, behind * bits // 8), self.size, pred=there)
+        place, there = self.at + k % self.DEPTH * self.pitch, self.left > (behind if at is None else at + behind)
+        copy.shared.global_(ptx.addr(place), ptx.addr(base, behind * bits // 8), self.size, pred=there)
         ptx.cp.async_.commit_group()
 
     def values(self, k: int, later: int) -> list:
