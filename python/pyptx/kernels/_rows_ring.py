@@ -157,14 +157,14 @@ class Stream:
         return split.ctas == split.rows == 1 and split.vector * tensor.dtype.bits in (32, 64, 128)
 
     def vectors(self):
-        """(the values of a vector, the guard of what is made of them), one after the other."""
+        """(k, at, the values) of each vector, as `steps` of the row has them."""
         turns, length = self.row.split.n // self.step // self.DEPTH, self.DEPTH * self.step
         for at in ptx.range_(0, turns * length, length):
             for k in range(self.DEPTH):
-                yield self.values(k, self.DEPTH - 1), {}
+                yield k, at, self.values(k, self.DEPTH - 1)
                 self.copy(k + self.DEPTH, at)
         for k in range(turns * self.DEPTH, self.row.split.each):
-            yield self.values(k, (turns + 1) * self.DEPTH - 1 - k), self.row.guard(k)
+            yield k, None, self.values(k, (turns + 1) * self.DEPTH - 1 - k)
 
     def copy(self, k: int, at=None):
         """Starts to copy the k-th vector, or the one so far behind `at` elements, if the row has it."""

@@ -44,12 +44,26 @@ class Target:
         self.column = apply_to(reg.scalar(u32), ptx.inst.cvt.u32.u64, index)
 
 
-def smoothed(row: Row, weight, c, smoothing: float):
-    """(sum of w s / N, sum of c w s / N) over all columns."""
-    share = smoothing / max(1, row.split.n)
-    if weight is None:
-        return constant(smoothing), mul(row.sum(c)[0], share)
-    return [mul(total, share) for total in row.sum(weight, (weight, c))]
+def smoothed(row: Row, X, x, weight, found: Exponentials, smoothing: float):
+    """The largest, the sum of exponentials, the sum of w s / N and the sum of c w s / N, over all columns."""
+    n, share = row.split.n, smoothing / max(1, row.split.n)
+    if found.once:
+        found.around = (k := finite(row.median(X))), weight
+    largest, total, *rest = found.now()
+    if rest:
+        pulled, weights = rest if weight else (*rest, constant(float(n)))
+        pulled = fma(neg(weights), sub(largest, k), pulled)
+    else:
+        c = row.map(lambda x: sub(x, largest), x)
+        weights, pulled = row.sum(weight, (weight, c)) if weight else (constant(float(n)), *row.sum(c))
+    return largest, total, mul(weights, share), mul(pulled, share)
+
+
+def finite(value):
+    """The value, or 0 in place of one that differences are not to be taken from."""
+    is_finite = reg.scalar(pred)
+    ptx.inst.testp.finite.f32(is_finite, value)
+    return apply(ptx.inst.selp.f32, value, 0.0, is_finite)
 
 
 def loss_of_index(row: Row, X, T, W, L, ignore_index: int, smoothing: float):
@@ -64,10 +78,10 @@ def loss_of_index(row: Row, X, T, W, L, ignore_index: int, smoothing: float):
             ptx.inst.mov.f32(its, row.element(X, target.column))
             if W:
                 ptx.inst.mov.f32(its_weight, row.element(W, target.column))
-    largest, total = found.now()
     if smoothing:
-        weight = row.load(W) if W else None
-        weights, pulled = smoothed(row, weight, row.map(lambda x: sub(x, largest), x), smoothing)
+        largest, total, weights, pulled = smoothed(row, X, x, row.load(W) if W else None, found, smoothing)
+    else:
+        largest, total = found.now()
     with ptx.if_(first):
         lines = log(total)
         loss = sub(lines, sub(its, largest))
