@@ -4,7 +4,7 @@ With c = x - max(x) and L = log(sum(exp(c))), column j costs L - c_j.  Column j 
 the true column or p, smoothed: (1 - s) q + s / N.  The loss is the sum of w q (L - c); for the gradient g of the loss,
 dx = g (softmax(x) sum(w q) - w q).  All of c are taken from the largest, so that rows far from zero keep their digits.
 
-The forward against an index, without smoothing, reads a row once, however long.
+The forward against an index reads a row once, however long.  Smoothed, long ones have the sum of c from differences to a median.
 """
 
 import functools
