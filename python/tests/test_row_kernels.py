@@ -404,6 +404,14 @@ def test_any_number_of_rows(name, shape):
         compare(name, given, 3e-5)
 
 
+@devices
+@functions
+@pytest.mark.parametrize("n", [3, 7, 24, 64, 72, 200])
+def test_rows_that_share_a_warp(name, n, device):
+    for rows in (1, 37):
+        compare(name, tensors(name, (rows, n), torch.bfloat16, device), 2 * TYPES[torch.bfloat16])
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")
 @types
@@ -445,7 +453,7 @@ def test_softmax_of_infinities(device):
 
 @devices
 @types
-@pytest.mark.parametrize("n", [10, 1000, 40008])
+@pytest.mark.parametrize("n", [10, 64, 1000, 40008])
 @pytest.mark.parametrize("index", [torch.int64, torch.int32])
 def test_cross_entropy(n, dtype, index, device):
     x = torch.randn(3, 2, n, generator=torch.Generator().manual_seed(n)).to(device, dtype).requires_grad_()

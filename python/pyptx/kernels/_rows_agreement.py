@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pyptx import ptx, reg, smem
 from pyptx.kernels._registers import apply, copied, smem_address, tree
 from pyptx.kernels._rows_messages import Messages
-from pyptx.kernels._rows_split import Split
+from pyptx.kernels._rows_split import WARP, Split
 from pyptx.types import f32, u32
 
 __all__ = ["Agreement", "over_warps", "warp_max"]
@@ -23,7 +23,8 @@ class Agreement:
 
     def __init__(self, split: Split, thread, lane, warp, rank, group):
         self.warp, self.lane = warp, lane
-        self.warps = split.threads // 32
+        self.lanes = min(WARP, split.threads)  # of a warp, that share a row
+        self.warps = split.threads // self.lanes
         self.partials = self.messages = None
         if split.ctas > 1 or split.pipelined:
             sender, slots = warp if rank is None else rank * self.warps + warp, 4 if split.pipelined else 2
@@ -84,7 +85,7 @@ class Agreement:
     def _of(self, results: list, combine, over_warp, empty: float) -> list:
         """Registers of each thread, combined over the row."""
         for each in results:
-            over_warp(each)
+            over_warp(each, width=self.lanes)
         if self.partials:
             results = [tree(column, combine) for column in zip(*self.all_of(results), strict=True)]
         elif self.messages:
@@ -141,9 +142,9 @@ class Exchange:
             ptx.inst.xor.b32(each, each, self.half)
 
 
-def warp_max(value):
-    """The largest of a warp's values in all lanes; NaN where there is one, which `ptx.warp.reduce_max` leaves out."""
-    for distance in (16, 8, 4, 2, 1):
+def warp_max(value, width: int = WARP):
+    """The largest of the values of so many lanes side by side, in each of them; NaN where there is one, which `ptx.warp.reduce_max` leaves out."""
+    while width := width // 2:
         other = reg.scalar(f32)
-        ptx.inst.shfl.sync.bfly.b32(other, value, distance, 31, 0xFFFFFFFF)
+        ptx.inst.shfl.sync.bfly.b32(other, value, width, 31, 0xFFFFFFFF)
         ptx.inst.max.NaN.f32(value, value, other)

@@ -51,10 +51,16 @@ class Split:
     def once(cls, n: int, bits: int, arrays: int = 1, norm: int = 0, **_) -> "Split":
         """For one row a CTA: two to four loads a thread in flight, and several CTAs a multiprocessor."""
         vector, vectors = _vectors(n, bits)
-        if vectors <= 4 * WARP:  # a CTA a row is begun in no less than 1.2 ns
-            return cls(n, vector, WARP, rows=4)
+        if vectors <= 4 * WARP:
+            return cls._short(n, vector, 2)
         each = 2 if vectors <= (256 if norm == 2 and bits == 16 else 512) else 4
         return cls(n, vector, min(512, max(128, _whole_warps(vectors / each))))
+
+    @classmethod
+    def _short(cls, n: int, vector: int, each: int) -> "Split":
+        """A warp a row, or some lanes of one, with `each` vectors a lane: a grid begins a CTA in no less than 1.2 ns."""
+        lanes = min(WARP, max(2, 1 << (math.ceil(n / (vector * each)) - 1).bit_length()))
+        return cls(n, vector, lanes, rows=128 // lanes)
 
     @classmethod
     def reading(cls, n: int, bits: int) -> "Split":
@@ -62,13 +68,11 @@ class Split:
         threads as there can be, which keep nothing."""
         vector, vectors = _vectors(n, bits)
         if vectors <= 4 * WARP:
-            return cls(n, vector, WARP, rows=4)
+            return cls._short(n, vector, 4)
         if vectors > 640 and _aligned(n, bits):
             return cls(n, vector, 128 if vectors <= 2048 else 256, kept=0)
         made = cls(n, vector, 128 if vectors <= 1024 else 256)
-        if (
-            made.each == 5 and bits == 16
-        ):  # which are as many as without being told, but the assembler orders otherwise: 24.1 us, 21.9
+        if made.each == 5 and bits == 16:  # as many as without being told, but the assembler orders otherwise: 24.1 us, 21.9
             return replace(made, resident=1280 // made.threads)
         return made
 
