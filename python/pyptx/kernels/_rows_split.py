@@ -58,9 +58,11 @@ class Split:
 
     @classmethod
     def _short(cls, n: int, vector: int, each: int) -> "Split":
-        """A warp a row, or some lanes of one, with `each` vectors a lane: a grid begins a CTA in no less than 1.2 ns."""
+        """A warp a row, or some lanes of one, with `each` vectors a lane: a grid begins a CTA in no less than 1.2 ns, so that narrow vectors come in CTAs
+        of more threads."""
         lanes = min(WARP, max(2, 1 << (math.ceil(n / (vector * each)) - 1).bit_length()))
-        return cls(n, vector, lanes, rows=128 // lanes)
+        threads = 128 * min(4, max(1, 4 // vector))
+        return cls(n, vector, lanes, rows=threads // lanes)
 
     @classmethod
     def reading(cls, n: int, bits: int) -> "Split":
