@@ -10,6 +10,7 @@ from pyptx.kernels import _matmul_torch  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
 from pyptx.kernels._matmul_choice import Problem  # noqa: E402
 from pyptx.kernels._matmul_parts import InParts, in_parts  # noqa: E402
+from pyptx.kernels._transposed import transposed_f32  # noqa: E402
 from pyptx.types import bf16, f32, s8  # noqa: E402
 
 GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")])  # fmt: skip
@@ -96,3 +97,23 @@ def test_one_column(dtype, major, device):
         pair = torch.cat((b, b), 1)
         gated = kernels.matmul(a, pair, activation="swiglu")
         assert distance(gated, torch.nn.functional.silu(wanted) * wanted) < 3 * TOLERANCE[dtype]
+
+
+@devices
+@pytest.mark.parametrize("shape", [(1, 64, 64), (2, 4, 8), (1, 100, 132), (3, 68, 200)], ids=str)
+def test_transposed(shape, device):
+    x = torch.randn(shape, device=device)
+    with pyptx.simulator(check="all"):
+        assert torch.equal(transposed_f32(x), x.mT)
+
+
+@devices
+@majors
+@pytest.mark.parametrize("shape", [(), (3,)], ids=str)
+def test_f32_that_lies_by_columns_is_transposed(major, shape, device):
+    a, b = torch.randn(*shape, 36, 40, device=device), torch.randn(*shape, 40, 44, device=device)
+    turned = [each.mT.contiguous().mT if how == "T" else each for each, how in zip((a, b), major, strict=True)]
+    with kernels.simulated_target("sm_90a"):
+        steps = [step for seen in called(*turned).seen[:2] for step in seen.steps]
+        assert steps.count(_matmul_torch.by_rows) == (major[0] == "T") + (major[1] == "N")
+        assert distance(kernels.matmul(*turned), a.double() @ b.double()) < 1e-3

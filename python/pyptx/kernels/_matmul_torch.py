@@ -27,6 +27,7 @@ from pyptx.kernels._matmul_choice import Problem, engine, grouped_kernel, kernel
 from pyptx.kernels._matmul_parts import InParts, in_parts
 from pyptx.kernels._matmul_tiles import MOST_GROUPS
 from pyptx.kernels._target import simulated
+from pyptx.kernels._transposed import transposed_f32
 from pyptx.types import bf16
 
 __all__ = ["matmul"]
@@ -176,7 +177,7 @@ class Seen:
         if not k_major and t.element_size() != 2:  # of which wgmma and ldmatrix have no transposed form
             if across:
                 self.step(transposed)
-            self.step(contiguous)
+            self.step(by_rows)
             return True
         if not natural:
             self.step(transposed)
@@ -192,6 +193,15 @@ class Seen:
     def width(self) -> int:
         t = self.tensor
         return width_of(t.data_ptr(), *(stride * t.element_size() for stride in t.stride()[:-1]))
+
+
+def by_rows(t):
+    """`contiguous` of what lies by columns: torch's takes three times as long."""
+    lying, (*_, m, n) = t.mT, t.shape
+    quick = (t.is_cuda or simulated.target) and t.dtype == torch.float32 and lying.is_contiguous()
+    if not quick or m % 4 or n % 4 or t.data_ptr() % 16 or not 0 < size(t.shape[:-2]) < 65536:
+        return t.contiguous()
+    return transposed_f32(lying.reshape(-1, n, m)).view(t.shape)
 
 
 def lies(t, dim: int) -> bool:
