@@ -74,7 +74,9 @@ class Split:
         if vectors > 640 and _aligned(n, bits):
             return cls(n, vector, 128 if vectors <= 2048 else 256, kept=0)
         made = cls(n, vector, 128 if vectors <= 1024 else 256)
-        if made.each == 5 and bits == 16:  # as many as without being told, but the assembler orders otherwise: 24.1 us, 21.9
+        if (
+            made.each == 5 and bits == 16
+        ):  # as many as without being told, but the assembler orders otherwise: 24.1 us, 21.9
             return replace(made, resident=1280 // made.threads)
         return made
 
