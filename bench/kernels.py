@@ -1,6 +1,6 @@
 """The kernels over rows beside torch's own and beside a copy of the same bytes, by replayed graphs on a GPU.
 
-    python bench/kernels.py [--rounds 7] [--quick] [--sustained] [--without compile triton]
+    python bench/kernels.py [--rounds 7] [--quick] [--sustained] [--without compile triton] [--arms rms_norm ...]
 
 Columns: microseconds a launch; the speed of a device copy of as many bytes (read and written) divided into ours: 1.00 is the
 speed of memory; the times of torch, torch.compile and Triton over ours.  Medians of interleaved rounds over randn data; matrices
@@ -22,7 +22,7 @@ SHAPES = (
     (65536, 1024, "bfloat16"), (16384, 4096, "bfloat16"), (8192, 5120, "bfloat16"), (16384, 8192, "bfloat16"),
     (8192, 16384, "bfloat16"), (4096, 32768, "bfloat16"), (2048, 65536, "bfloat16"), (1024, 128256, "bfloat16"),
     (864, 151936, "bfloat16"), (2048, 32768, "float32"), (1024, 65536, "float32"),
-    (32, 1024, "float32"), (512, 512, "float32"), (256, 4096, "bfloat16"),
+    (32, 1024, "float32"), (512, 512, "float32"), (256, 4096, "bfloat16"), (64, 16384, "bfloat16"),
 )  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def arms(torch, kernels, rows: int, columns: int, dtype):
             lambda: F.cross_entropy(x, target, reduction="none"),
         ),
         "rope": (
-            2,
+            2 + 2 * cos.numel() * cos.itemsize / (x.numel() * x.itemsize),
             lambda: kernels.rope(heads, cos, sin, out=y.view_as(heads), **turns),
             lambda: turned(torch, heads, cos, sin),
         ),
@@ -112,7 +112,7 @@ def sustained(torch, table: dict):
         took = milliseconds(torch, call, max(20, int(2000 / once)))
         query = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader"]
         state = subprocess.run(query, capture_output=True, text=True).stdout.strip().splitlines()[:1]
-        print(f"  {arm:24} {took * 1e3:8.1f} us, burst {once * 1e3:8.1f} us, {matrices} matrices; {state}")
+        print(f"  {arm:24} {took * 1e3:8.1f} us, burst {once * 1e3:8.1f} us, {matrices:.3g} matrices; {state}")
 
 
 def turned(torch, x, cos, sin):
@@ -127,6 +127,7 @@ def main() -> int:
     arguments.add_argument("--quick", action="store_true", help="two shapes")
     arguments.add_argument("--sustained", action="store_true")
     arguments.add_argument("--without", nargs="*", default=[], choices=["compile", "triton"])
+    arguments.add_argument("--arms", nargs="*", help="these alone, as they are called in what is printed, and a copy")
     given = arguments.parse_args()
     if not (torch := torch_on()):
         return 0
@@ -134,6 +135,8 @@ def main() -> int:
 
     for rows, columns, name in SHAPES[:8:5] if given.quick else SHAPES:
         table = arms(torch, kernels, rows, columns, getattr(torch, name))
+        if given.arms:
+            table = {arm: row for arm, row in table.items() if arm in ("copy", *given.arms)}
         if given.sustained:
             print(f"\n{rows} x {columns} {name}, two seconds each")
             sustained(torch, table)

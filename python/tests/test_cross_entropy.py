@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,26 @@ def test_weights_and_smoothing(form, n, device):
     target = torch.tensor([0, n - 1, -100, 3, 7], device=device)
     target[target == -100] = told.get("ignore_index", -100)
     against_float64(x.to(device), target, weight, **told)
+
+
+@devices
+@pytest.mark.parametrize("n", [9000, 33001, 70004])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_smoothing_of_rows_that_are_read_once(n, weighted, device):
+    """Also far from zero, and masked: with smoothing, a class that cannot be makes the loss infinite."""
+    generator = torch.Generator().manual_seed(n)
+    x, weight = torch.randn(4, n, generator=generator), torch.rand(n, generator=generator) + 0.5 if weighted else None
+    x[1] += 30_000
+    x[2, :: n // 2] = -math.inf
+    x[3, 0] = -math.inf
+    target = torch.tensor([1, n - 1, 5, 7])
+    wanted = F.cross_entropy(
+        x.double(), target, None if weight is None else weight.double(), label_smoothing=0.2, reduction="none"
+    )
+    given = [None if each is None else each.to(device) for each in (x, target, weight)]
+    got = kernels.cross_entropy(*given, label_smoothing=0.2, reduction="none").cpu()
+    torch.testing.assert_close(got.double(), wanted, rtol=1e-5, atol=1e-5)
+    assert got[2:].isinf().all()
 
 
 @devices

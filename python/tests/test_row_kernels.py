@@ -21,7 +21,8 @@ from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels import norm  # noqa: E402
 from pyptx.kernels._rows_split import Split  # noqa: E402
 from pyptx.kernels.column_sums import column_sums  # noqa: E402
-from pyptx.types import bf16, f32  # noqa: E402
+from pyptx.kernels.cross_entropy import CROSS_ENTROPY  # noqa: E402
+from pyptx.types import bf16, f32, s64  # noqa: E402
 
 F = torch.nn.functional
 TYPES = {torch.float32: 3e-6, torch.float16: 2e-3, torch.bfloat16: 1.5e-2}
@@ -188,11 +189,12 @@ def test_backward_a_row_ahead_by_one_cta_and_by_two(name, n, rows, split, monkey
 
 
 @pytest.mark.parametrize(
-    "make, types, norms", [(norm.rms_norm_backward_kernel, 2, 1), (norm.layer_norm_backward_kernel, 3, 2)]
+    "make, types, norms, values",
+    [(norm.rms_norm_backward_kernel, 2, 1, 40), (norm.layer_norm_backward_kernel, 3, 2, 72)],
 )
-def test_backward_of_norms_with_40_elements_a_thread(make, types, norms):
+def test_backward_of_norms_with_many_sums_a_thread(make, types, norms, values):
     n, share = 135176, functools.partial(Split.wide_looping, bits=16, norm=norms)
-    assert share(n).pipelined and share(n).values == 40
+    assert share(n).pipelined and share(n).fits and share(n).values == values
     x, g, w = torch.randn(3, n).bfloat16(), torch.randn(3, n).bfloat16(), torch.randn(n).bfloat16()
     xd, wd, bd = x.double().requires_grad_(), w.double().requires_grad_(), torch.zeros(n).double().requires_grad_()
     y = F.rms_norm(xd, (n,), wd, 1e-6) if norms == 1 else F.layer_norm(xd, (n,), wd, bd)
@@ -200,6 +202,17 @@ def test_backward_of_norms_with_40_elements_a_thread(make, types, norms):
     dx, *sums = make(share, *(bf16,) * types)(x, w, g, P=1)
     for got, want in zip((dx, *(each.sum(0) for each in sums)), wanted, strict=True):
         assert distance(got, want) < TYPES[torch.bfloat16]
+
+
+@pytest.mark.parametrize(("n", "dtype"), [(66568, torch.bfloat16), (135176, torch.bfloat16), (50180, torch.float32)])
+def test_clusters_of_sixteen(n, dtype, split, monkeypatch):
+    """Of sums' rows that eight CTAs have no room for: one cluster goes over three, the last vectors of which not all threads have."""
+    few_clusters(monkeypatch, split, 1)
+    backward = split.Split.wide_looping(n, torch.finfo(dtype).bits, matrices=4)
+    forward = split.Split.wide(n, torch.finfo(dtype).bits, arrays=0)
+    assert backward.ctas == 16 and backward.pipelined and forward.fits and (forward.ctas == 16) == (n > 131072)
+    with pyptx.simulator(check="all"):
+        compare("add_rms_norm", tensors("add_rms_norm", (3, n), dtype, "cpu"), TYPES[dtype])
 
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")
@@ -246,17 +259,26 @@ def test_rings_have_room_for_the_row_ahead(bits):
 
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize(
-    "n, dtype", [(12296, torch.bfloat16), (20488, torch.bfloat16), (65528, torch.bfloat16), (20484, torch.float32)]
+    "n, dtype",
+    [
+        (12296, torch.bfloat16),
+        (20488, torch.bfloat16),
+        (49144, torch.bfloat16),
+        (12292, torch.float32),
+        (20484, torch.float32),
+    ],
 )
 @pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "softmax", "log_softmax"])
 def test_rows_that_stay_packed(name, n, dtype, rows, split):
-    """In registers as they lie in memory, of a CTA or of a cluster; rms_norm's also two rows together, of which the last may be missing."""
+    """In registers as they lie in memory, of a CTA or of a cluster; of norms also two rows together, of which the last may be missing."""
     row = split.Split.wide(
         n, torch.finfo(dtype).bits, norm=["softmax", "rms_norm", "layer_norm"].index(name.removeprefix("log_"))
     )
-    long = name != "rms_norm" or n > 16384
-    assert row.packed == long and row.batch == (2 if name == "rms_norm" and 16384 < n < 32768 else 1)
-    assert row.ctas > 1 or not long or n < 16384 or (name == "layer_norm" and n == 20488)
+    half = dtype is torch.bfloat16
+    long = name != "rms_norm" or n > 16384 or not half
+    pairs = {"rms_norm": n > 16384 if half else n < 65536, "layer_norm": not half and n <= 16384}
+    assert row.packed == long and row.batch == (2 if pairs.get(name) and n < 32768 else 1)
+    assert row.ctas > 1 or not long or (half and (n < 16384 or (name == "layer_norm" and n == 20488)))
     with pyptx.simulator(check="all"):
         compare(name, tensors(name, (rows, n), dtype, "cpu"), TYPES[dtype])
 
@@ -279,10 +301,19 @@ def test_long_rows_have_the_same_bits_under_every_schedule(name, ahead, split, m
 
 
 @pytest.mark.parametrize(
-    "n, dtype", [(8192, torch.bfloat16), (20480, torch.bfloat16), (20484, torch.float32), (30001, torch.bfloat16)]
+    "n, dtype",
+    [
+        (8192, torch.bfloat16),
+        (20480, torch.bfloat16),
+        (20484, torch.float32),
+        (30001, torch.bfloat16),
+        (40012, torch.bfloat16),
+        (40020, torch.float32),
+    ],
 )
 def test_cross_entropy_of_long_rows(n, dtype, split):
-    """The thread that has the true column writes it twice; probabilities of f32 beside logits of 16 bits."""
+    """The thread that has the true column writes it twice; probabilities of f32 beside logits of 16 bits; rows that are read once, of a number of vectors
+    that neither the threads nor what is on its way divides."""
     x = torch.randn(5, n, generator=torch.Generator().manual_seed(n)).to(dtype).requires_grad_()
     exact = x.detach().double().requires_grad_()
     indices = torch.tensor([0, n - 1, n // 2, -100, 12345 % n])
@@ -296,6 +327,15 @@ def test_cross_entropy_of_long_rows(n, dtype, split):
             wanted = F.cross_entropy(exact, *doubles, reduction="none", label_smoothing=smoothing)
             ours, theirs = torch.autograd.grad(got.sum(), x)[0], torch.autograd.grad(wanted.sum(), exact)[0]
             assert distance(got, wanted.detach()) < 1e-5 and distance(ours, theirs) < TYPES[dtype]
+
+
+@pytest.mark.parametrize(("n", "late"), [(1024, False), (5120, False), (8192, False), (32768, True), (151936, True)])
+def test_the_kernel_behind_long_losses_begins_late(n, late):
+    """Where a multiprocessor has all rows at one time, what begins before they have been read is not spread evenly."""
+    text = CROSS_ENTROPY.kernel(bf16, s64, wide=True).ptx(N=n)
+    begins = text.index("griddepcontrol.launch_dependents")
+    assert (begins > text.rindex("cp.async.wait_group")) if late else (begins < text.index("ld.global"))
+    assert ("cp.async" in text) == (n > 5120)
 
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")
@@ -364,6 +404,14 @@ def test_any_number_of_rows(name, shape):
         compare(name, given, 3e-5)
 
 
+@devices
+@functions
+@pytest.mark.parametrize("n", [3, 7, 24, 64, 72, 200])
+def test_rows_that_share_a_warp(name, n, device):
+    for rows in (1, 37):
+        compare(name, tensors(name, (rows, n), torch.bfloat16, device), 2 * TYPES[torch.bfloat16])
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")
 @types
@@ -405,7 +453,7 @@ def test_softmax_of_infinities(device):
 
 @devices
 @types
-@pytest.mark.parametrize("n", [10, 1000, 40008])
+@pytest.mark.parametrize("n", [10, 64, 1000, 40008])
 @pytest.mark.parametrize("index", [torch.int64, torch.int32])
 def test_cross_entropy(n, dtype, index, device):
     x = torch.randn(3, 2, n, generator=torch.Generator().manual_seed(n)).to(device, dtype).requires_grad_()

@@ -24,8 +24,10 @@ from pyptx.kernels._matmul_arguments import (
     width_of,
 )
 from pyptx.kernels._matmul_choice import Problem, engine, grouped_kernel, kernel_of, parted_kernel
+from pyptx.kernels._matmul_parts import InParts, in_parts
 from pyptx.kernels._matmul_tiles import MOST_GROUPS
 from pyptx.kernels._target import simulated
+from pyptx.kernels._transposed import transposed_f32
 from pyptx.types import bf16
 
 __all__ = ["matmul"]
@@ -175,7 +177,7 @@ class Seen:
         if not k_major and t.element_size() != 2:  # wgmma and ldmatrix transpose elements of 16 bits only
             if across:
                 self.step(transposed)
-            self.step(contiguous)
+            self.step(by_rows)
             return True
         if not natural:
             self.step(transposed)
@@ -191,6 +193,15 @@ class Seen:
     def width(self) -> int:
         t = self.tensor
         return width_of(t.data_ptr(), *(stride * t.element_size() for stride in t.stride()[:-1]))
+
+
+def by_rows(t):
+    """`contiguous` of what lies by columns: torch's takes three times as long."""
+    lying, (*_, m, n) = t.mT, t.shape
+    quick = (t.is_cuda or simulated.target) and t.dtype == torch.float32 and lying.is_contiguous()
+    if not quick or m % 4 or n % 4 or t.data_ptr() % 16 or not 0 < size(t.shape[:-2]) < 65536:
+        return t.contiguous()
+    return transposed_f32(lying.reshape(-1, n, m)).view(t.shape)
 
 
 def lies(t, dim: int) -> bool:
@@ -222,6 +233,14 @@ class Call:
             b.step(lambda t: t.new_zeros((*t.shape[:-2], 8, t.shape[-1])))
         self.flat = flatten(a, b, self.shape)
         *batch, m, n = self.flat
+        # The kernel names its tensors in another order: scales first.
+        self.order = [position for position in (0, 1, 4, 5, 2, 3) if given[position] is not None]
+        if (
+            n == 1 and m > 1 and not batch and len(self.order) == 2 and activation not in GATED
+        ):  # B^T A^T: a stream, of rows of A
+            a, b, m, n, self.flat, self.order = b, a, n, m, (n, m), [1, 0]
+            a.step(methodcaller("reshape", (1, -1)))
+            b.step(transposed)
         a_k_major, b_k_major = a.orient(across=False), b.orient(across=True)
         k = a.tensor.shape[-1 if a_k_major else -2]
         b.halve(activation, b_k_major)
@@ -239,21 +258,17 @@ class Call:
                     each.step(transposed)
                 each.reshape(shape)
                 each.pack(aligned=True)
-        kernel = kernel_of(
-            Problem(
-                m, n, k, batch[0] if batch else None, types[0], result, a_k_major, b_k_major, a.width, b.width, out_width, epilogue,
-                a.tensor.is_cuda,
-            )
+        problem = Problem(
+            m, n, k, batch[0] if batch else None, types[0], result, a_k_major, b_k_major, a.width, b.width, out_width, epilogue,
+            a.tensor.is_cuda,
         )  # fmt: skip
-        self.kernel = kernel
-        # The kernel names its tensors in another order: scales first.
-        self.order = [position for position in (0, 1, 4, 5, 2, 3) if given[position] is not None]
+        self.kernel = in_parts(problem) or kernel_of(problem)
         self.alone = len(self.order) == 2
         self.plain = self.flat == self.shape and not any(self.seen[i].steps for i in self.order)
         # The positions of the kernel's tensors, for _core.remember_choice, if these are given as they are or as their `mT`.
         turns = {(): 0, (transposed,): 128}
         steps = [tuple(self.seen[i].steps) for i in self.order]
-        if self.flat == self.shape and all(each in turns for each in steps):
+        if self.flat == self.shape and all(each in turns for each in steps) and not isinstance(self.kernel, InParts):
             self.picks = [i | turns[each] for i, each in zip(self.order, steps, strict=True)]
 
     def __call__(self, given, out):

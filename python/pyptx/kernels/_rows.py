@@ -81,7 +81,8 @@ class Row:
             self.agree.announce()
         if split.hopper:
             ptx.griddepcontrol.wait()
-            ptx.griddepcontrol.launch_dependents()
+            if not split.late:
+                ptx.griddepcontrol.launch_dependents()
 
     @classmethod
     def own(cls, split: Split, agrees: bool = True) -> "Row":

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pyptx import ptx, reg, smem
 from pyptx.kernels._registers import apply, copied, smem_address, tree
 from pyptx.kernels._rows_messages import Messages
-from pyptx.kernels._rows_split import Split
+from pyptx.kernels._rows_split import WARP, Split
 from pyptx.types import f32, u32
 
 __all__ = ["Agreement", "over_warps", "warp_max"]
@@ -27,7 +27,8 @@ class Agreement:
 
     def __init__(self, split: Split, thread, lane, warp, rank, group):
         self.warp, self.lane = warp, lane
-        self.warps = split.threads // 32
+        self.lanes = min(WARP, split.threads)  # of a warp, that share a row
+        self.warps = split.threads // self.lanes
         self.partials = self.messages = None
         if split.ctas > 1 or split.pipelined:
             sender, slots = warp if rank is None else rank * self.warps + warp, 4 if split.pipelined else 2
@@ -88,7 +89,7 @@ class Agreement:
     def _of(self, results: list, combine, over_warp, empty: float) -> list:
         """Combines the registers of all threads of the row.  The values of `results` change."""
         for each in results:
-            over_warp(each)
+            over_warp(each, width=self.lanes)
         if self.partials:
             results = [tree(column, combine) for column in zip(*self.all_of(results), strict=True)]
         elif self.messages:
@@ -146,9 +147,9 @@ class Exchange:
             ptx.inst.xor.b32(each, each, self.half)
 
 
-def warp_max(value):
-    """Makes `value` the largest of the warp's values, in all lanes; NaN if one is NaN, where `ptx.warp.reduce_max` ignores NaN."""
-    for distance in (16, 8, 4, 2, 1):
+def warp_max(value, width: int = WARP):
+    """Makes `value` the largest of `width` neighbouring lanes, in each of them; NaN if one is NaN, where `ptx.warp.reduce_max` ignores NaN."""
+    while width := width // 2:
         other = reg.scalar(f32)
-        ptx.inst.shfl.sync.bfly.b32(other, value, distance, 31, 0xFFFFFFFF)
+        ptx.inst.shfl.sync.bfly.b32(other, value, width, 31, 0xFFFFFFFF)
         ptx.inst.max.NaN.f32(value, value, other)

@@ -1,11 +1,12 @@
-"""Rows on their way: CTAs that go over rows have the next ones copied to shared memory while they work on one."""
+"""Rows on their way: CTAs that go over rows have the next ones copied to shared memory while they work on one; so come, part by part, rows that are
+read once."""
 
 from pyptx import ptx, reg, smem
 from pyptx.kernels._registers import LOAD, apply, apply_to, constant, move, registers, smem_address, widened
 from pyptx.kernels._rows_values import Values
 from pyptx.types import b16, b32, f32, u8, u32, u64
 
-__all__ = ["Ahead", "Early"]
+__all__ = ["Ahead", "Early", "Stream"]
 
 
 class Ahead:
@@ -132,3 +133,52 @@ class Early:
         )
         low, high = (apply(instruction, a, b) for instruction in (ptx.inst.min.f32, ptx.inst.max.f32))
         ptx.inst.max.f32(self.taken, low, apply(ptx.inst.min.f32, high, c))
+
+
+class Stream:
+    """A row that is read once, from its first vector to its last: DEPTH vectors of each thread are on their way to shared memory.  As registers they
+    would not be: the assembler puts off loads, and has two of four under way."""
+
+    DEPTH = 4
+
+    def __init__(self, row, tensor):
+        self.row, self.tensor, split = row, tensor, row.split
+        self.size = split.vector * tensor.dtype.bits // 8
+        self.pitch = self.size * split.threads
+        self.step = split.threads * split.vector  # elements from a thread's vector to its next
+        self.at = smem_address(smem.alloc(u8, self.DEPTH * self.pitch, align=16)) + row.in_cta * self.size
+        self.base = row.address(tensor)
+        self.left = apply_to(reg.scalar(u32), ptx.inst.sub.u32, split.n, row.thread * split.vector)
+        for k in range(self.DEPTH):
+            self.copy(k)
+
+    @staticmethod
+    def takes(split, tensor) -> bool:
+        return split.ctas == split.rows == 1 and split.vector * tensor.dtype.bits in (32, 64, 128)
+
+    def vectors(self):
+        """(k, at, the values) of each vector, as `steps` of the row has them."""
+        turns, length = self.row.split.n // self.step // self.DEPTH, self.DEPTH * self.step
+        for at in ptx.range_(0, turns * length, length):
+            for k in range(self.DEPTH):
+                yield k, at, self.values(k, self.DEPTH - 1)
+                self.copy(k + self.DEPTH, at)
+        for k in range(turns * self.DEPTH, self.row.split.each):
+            yield k, None, self.values(k, (turns + 1) * self.DEPTH - 1 - k)
+
+    def copy(self, k: int, at=None):
+        """Starts to copy the k-th vector, or the one so far behind `at` elements, if the row has it."""
+        base, behind, bits = self.base, k * self.step, self.tensor.dtype.bits
+        if at is not None:
+            base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, at, bits // 8, base)
+        copy = ptx.inst.cp.async_.cg if self.size == 16 else ptx.inst.cp.async_.ca
+        place, there = self.at + k % self.DEPTH * self.pitch, self.left > (behind if at is None else at + behind)
+        copy.shared.global_(ptx.addr(place), ptx.addr(base, behind * bits // 8), self.size, pred=there)
+        ptx.cp.async_.commit_group()
+
+    def values(self, k: int, later: int) -> list:
+        """Of the k-th vector, behind which so many are on their way."""
+        bits = registers(self.tensor.dtype, self.row.split.vector)
+        ptx.cp.async_.wait_group(later)
+        move(ptx.inst.ld.shared, self.at, k % self.DEPTH * self.pitch, bits, self.size)
+        return [value for each in bits for value in widened(each, self.tensor.dtype)]

@@ -10,6 +10,7 @@ from pyptx import kernel
 __all__ = ["MOST_CTAS", "WARP", "Split", "from_short", "in_registers", "of_norms", "paired", "row_kernel", "vector_of"]
 
 WARP, MOST_CTAS = 32, 8
+LARGE = 16  # CTAs of a cluster, which GPUs take that have clusters today, for what eight have no room for
 SHARED = 227 * 1024  # bytes of a multiprocessor of an H200; a CTA of any GPU since sm_80 may have 99 K
 LONG = 16384  # elements of a row, above which it does not fit the registers of a CTA as f32
 SHORT = 8192  # elements of a row, up to which one CTA for each row, in f32, is as fast as memory
@@ -19,7 +20,7 @@ PACKED = (
 BESIDE = 3 * 1024  # bytes of a CTA, besides rows
 IN_FLIGHT = 24 * 1024  # bytes to a CTA that keep memory busy
 SHARE = 144 * 1024  # bytes of a long row, of a CTA
-CLUSTERS = {1: 132, 2: 66, 4: 30, 8: 15}  # of so many CTAs, one a multiprocessor, that an H200 has room for
+CLUSTERS = {1: 132, 2: 66, 4: 30, 8: 15, 16: 6}  # of so many CTAs, one a multiprocessor, that an H200 has room for
 MULTIPROCESSORS = 132  # of an H200; a constant, so that sums over rows have one order everywhere
 
 
@@ -37,34 +38,52 @@ class Split:
     kept: int = 64  # elements that a thread keeps in registers at most
     hopper: bool = False  # or a later GPU: its shared memory, and kernels that begin while the one before ends
     ring: bool = False  # whether CTAs go over rows that arrive in shared memory
-    early: bool = False  # whether an element that is asked for is loaded beside the row
     resident: int = 0  # CTAs of a multiprocessor, of kernels whose registers are chosen for that
     packed: bool = False  # whether the row stays in registers as it lies in memory
     batch: int = 1  # rows that stay in registers side by side
     pipelined: bool = False  # whether a row of a ring is summed while the one in front is not done
     depth: int = 0  # vectors of a thread in the ring of a pipelined row, if there is room
+    late: bool = False  # whether the kernel behind begins when rows have been read: before, it would fill some multiprocessors, and leave others
     turns: int = 0  # rows of a cluster of a ring; 0: as many clusters as are resident take all
 
     @classmethod
-    def once(cls, n: int, bits: int, arrays: int = 1, **_) -> "Split":
+    def once(cls, n: int, bits: int, arrays: int = 1, norm: int = 0, **_) -> "Split":
         """For one row a CTA: two to four loads a thread in flight, and several CTAs a multiprocessor."""
         vector, vectors = _vectors(n, bits)
-        if vectors <= 4 * WARP:  # CTAs begin 1.2 ns apart at least, so a CTA takes four rows
-            return cls(n, vector, WARP, rows=4)
-        each = 2 if vectors <= 512 else 4
+        if vectors <= 4 * WARP:
+            return cls._short(n, vector, 2)
+        each = 2 if vectors <= (256 if norm == 2 and bits == 16 else 512) else 4
         return cls(n, vector, min(512, max(128, _whole_warps(vectors / each))))
 
     @classmethod
+    def _short(cls, n: int, vector: int, each: int) -> "Split":
+        """A warp a row, or some lanes of one, with `each` vectors a lane: a grid begins a CTA in no less than 1.2 ns, so that narrow vectors come in CTAs
+        of more threads."""
+        lanes = min(WARP, max(2, 1 << (math.ceil(n / (vector * each)) - 1).bit_length()))
+        threads = 128 * min(4, max(1, 4 // vector))
+        return cls(n, vector, lanes, rows=threads // lanes)
+
+    @classmethod
     def reading(cls, n: int, bits: int) -> "Split":
-        """For kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something; longer rows stay
-        as they lie in memory, so that a multiprocessor has 1,024 threads."""
+        """For kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something; of longer rows as many
+        threads as there can be, which keep nothing."""
         vector, vectors = _vectors(n, bits)
         if vectors <= 4 * WARP:
-            return cls(n, vector, WARP, rows=4)
-        made = cls(n, vector, 128 if vectors <= 1024 else 256, early=True)
-        if 6 <= made.each <= 8 and _aligned(n, bits):
-            return replace(made, packed=True, resident=1024 // made.threads)
+            return cls._short(n, vector, 4)
+        if vectors > 640 and _aligned(n, bits):
+            return cls(n, vector, 128 if vectors <= 2048 else 256, kept=0)
+        made = cls(n, vector, 128 if vectors <= 1024 else 256)
+        if (
+            made.each == 5 and bits == 16
+        ):  # as many as without being told, but the assembler orders otherwise: 24.1 us, 21.9
+            return replace(made, resident=1280 // made.threads)
         return made
+
+    @classmethod
+    def wide_reading(cls, n: int, bits: int) -> "Split":
+        """The same on a GPU with clusters."""
+        made = cls.reading(n, bits)
+        return replace(made, hopper=True, late=made.threads > 128 and not made.fits)
 
     @classmethod
     def wide(
@@ -78,10 +97,8 @@ class Split:
         least: elements from which on a row is long.
         most: threads of a CTA whose ring has rows that no vectors of 16 bytes divide.
         """
-        if least is None:
-            least = 1 + (LONG if arrays == 0 or (arrays == 1 and (bits == 32 or norm == 1)) else SHORT)
-        if n < least:
-            return replace(cls.once(n, bits), hopper=True)
+        if n < (least or _least(n, bits, arrays, norm)):
+            return replace(cls.once(n, bits, norm=norm), hopper=True)
         return (
             cls._packed(n, bits, arrays, norm)
             or cls._through_ring(n, bits, arrays)
@@ -90,19 +107,21 @@ class Split:
 
     @classmethod
     def _packed(cls, n: int, bits: int, arrays: int, norm: int) -> "Split | None":
-        """In registers as they lie in memory.  Small CTAs, of which a multiprocessor has many: 16 KB of most rows, 32 of two matrices and of
-        norms in f32, 64 of layer_norm, whose vectors L1 keeps where few CTAs share a row.  rms_norm takes two rows for each vector, if short."""
+        """In registers as they lie in memory.  Small CTAs, of which a multiprocessor has many: 16 KB of most rows, 32 of two matrices, 64 of norms
+        in 16 bits whose vectors L1 keeps where few CTAs share a row.  Norms take two rows for each vector, if short."""
         half, size = bits == 16, n * bits * arrays // 8
-        room = 512 if arrays == 1 and norm < 2 else 128 if half else 256
+        room = 512 if arrays == 1 and norm < 2 else (96 if norm else 128) if half else 256
         if arrays == 0 or not _aligned(n, bits) or size > room * 1024:
             return None
-        if arrays == 1 and half:
-            share = 64 if n <= LONG or norm == 2 or (norm and size > 128 * 1024) else 16
+        if arrays > 1:
+            share = 32
+        elif norm and half:
+            share = 64 if norm == 2 or size > 128 * 1024 else 16
         else:
-            share = 32 if arrays > 1 or norm or n <= LONG else 16
-        batch = 2 if norm == 1 and size <= (64 if half else 256) * 1024 else 1
+            share = 24 if norm or (half and n <= LONG) else 16
+        batch = 2 if norm and size <= ((64, 0) if half else (256, 64))[norm - 1] * 1024 else 1
         ctas = _cluster(size * batch / (share * 1024))
-        threads = max(128, _whole_warps(size * batch / ctas / PACKED))
+        threads = max(64, _whole_warps(size * batch / ctas / PACKED))
         made = cls(n, 128 // bits, threads, ctas=ctas, kept=n, hopper=True, resident=1024 // threads, batch=batch)
         return replace(made, packed=True)
 
@@ -134,6 +153,8 @@ class Split:
             ctas = _cluster(size / share)
         else:
             ctas, most = _cluster(n / (512 * 32)), 512
+            if arrays == 0 and n / 2 <= ctas * 512 * 32 < n:
+                ctas = LARGE
         threads = min(most, max(128, _whole_warps(n / ctas / (16 if ring else 32))))
         turns = 4 if arrays > 1 else 8 if ctas > 2 else 0
         return cls(n, vector, threads, ctas=ctas, kept=32, hopper=True, ring=ring, turns=turns)
@@ -167,13 +188,16 @@ class Split:
         ctas = max(2, _cluster(n / (0.75 * LONG)))
         if norm == 2 and half and n <= 4 * LONG:  # eight make 0.75 of memory's speed, four 0.90
             ctas = min(4, ctas)
+        if norm == 2 and half and 8 * LONG < n <= 10 * LONG:  # few threads, which keep all sums
+            return replace(cls._pipelined(n, bits, MOST_CTAS, 256, 1), kept=80, resident=1)
         while ctas <= MOST_CTAS:
             made = cls._pipelined(n, bits, ctas, _whole_warps(n / ctas / 16), 6, 2 + norm)
             made = made if matrices == 2 or bits == 16 else replace(made, resident=1)
             if made.values <= 40 and made._places(matrices * 16 * made.threads):
                 return made
             ctas *= 2
-        return None
+        made = replace(cls._pipelined(n, bits, LARGE, 256, 8), resident=1)  # more threads are slower
+        return made if matrices == 4 and made.values <= 40 and made._places(matrices * 16 * made.threads) else None
 
     @classmethod
     def _several(cls, n: int, bits: int, each: int) -> "Split":
@@ -283,6 +307,13 @@ def _aligned(n: int, bits: int) -> bool:
     return n > 0 and n * bits % 128 == 0
 
 
+def _least(n: int, bits: int, arrays: int, norm: int) -> int:
+    """Elements of a row, from which on it is a long one."""
+    if arrays == 0 or (arrays == 1 and (norm == 1 if bits == 16 else not _aligned(n, bits))):
+        return LONG + 1
+    return SHORT if norm and bits == 32 else SHORT + 1
+
+
 def _cluster(shares: float) -> int:
     """CTAs of a cluster for so many shares of a row."""
     return min(MOST_CTAS, 1 << (math.ceil(shares) - 1).bit_length())
@@ -325,7 +356,7 @@ def row_kernel(inputs, outputs, split: Callable[[int], Split], *, over_rows: boo
         return ((P if over_rows else -(-M // (row.rows * row.batch))) * row.ctas, 1, 1)
 
     told = {"grid": lambda N, P: grid(N, P=P)} if over_rows else {"grid": lambda N, M: grid(N, M), "batch": "M"}
-    wide = split.func in (Split.wide, Split.wide_looping)
+    wide = split.func in (Split.wide, Split.wide_looping, Split.wide_reading)
     return kernel(
         in_specs=inputs,
         out_specs=outputs,

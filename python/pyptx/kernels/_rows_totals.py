@@ -8,9 +8,10 @@ import math
 from collections.abc import Sequence
 
 from pyptx import ptx
-from pyptx.kernels._registers import apply, constant, copied, exp, mul, sub, tree
+from pyptx.kernels._registers import constant, copied, exp, mul, sub, tree
 from pyptx.kernels._rows_agreement import over_warps, warp_max
 from pyptx.kernels._rows_messages import FEW
+from pyptx.kernels._rows_ring import Stream
 from pyptx.kernels._rows_values import Values
 
 __all__ = ["LOWEST", "Exponentials", "Totals", "below", "max_of_row"]
@@ -69,11 +70,14 @@ class Exponentials:
 
     def __init__(self, row, x: Values, weights: Values | None = None, beside: Values | None = None):
         self.row, self.x, self.weights, self.beside = row, x, weights, beside
+        self.once = not row.whole and weights is beside
+        self.around: tuple | None = None  # (k, w or None): in one pass also the sums of w (x - k), and of w
+        self.stream = Stream(row, x.tensor) if self.once and Stream.takes(row.split, x.tensor) else None
         self.empty = [LOWEST] + [0.0] * (1 if weights is beside else 2)
 
     def now(self) -> list:
         row = self.row
-        if not row.whole and self.weights is self.beside:
+        if self.once:
             return self.in_one_pass()
         if row.whole and row.agree.messages:
             return self.combined(row.agree.exchange(self.of_warp(), self.empty))
@@ -113,19 +117,43 @@ class Exponentials:
 
     def in_one_pass(self) -> list:
         """Of a row that is not kept: each thread has the largest that it met, and a sum relative to it."""
-        row = self.row
-        mine, total = constant(LOWEST), constant(0.0)
-        for k, at in row.steps():
-            values, guard = self.x.vector(k, at), row.guard(k)
-            before = apply(ptx.inst.mov.f32, mine)
-            for value in values:
-                ptx.inst.max.NaN.f32(mine, mine, value, **guard)
-            ptx.inst.mul.rn.f32(total, total, exp(sub(before, mine)))
-            for value in values:
-                ptx.inst.add.f32(total, total, exp(sub(value, mine)), **guard)
-        largest = row.agree.largest(apply(ptx.inst.mov.f32, mine))
+        row, mine, total = self.row, constant(LOWEST), constant(0.0)
+        more = [constant(0.0) for each in self.around or () if each is not None]
+        for k, at, values in self.stream.vectors() if self.stream else self.vectors():
+            guard = row.guard(k)
+            if more:
+                self.add_around(more, k, at, values)
+            largest = [copied(mine) for _ in range(CHAINS)]
+            for i, value in enumerate(values):
+                ptx.inst.max.NaN.f32(largest[i % CHAINS], largest[i % CHAINS], value, **guard)
+            before = copied(mine)
+            ptx.inst.mov.f32(mine, tree(largest, ptx.inst.max.NaN.f32))
+            sums = [mul(total, exp(sub(before, mine))), *(constant(0.0) for _ in range(CHAINS - 1))]
+            for i, value in enumerate(values):
+                ptx.inst.add.f32(sums[i % CHAINS], sums[i % CHAINS], exp(sub(value, mine)), **guard)
+            ptx.inst.mov.f32(total, tree(sums, ptx.inst.add.f32))
+        if row.split.late:
+            ptx.griddepcontrol.launch_dependents()
+        largest = row.agree.largest(copied(mine))
         ptx.inst.mul.rn.f32(total, total, exp(sub(mine, largest)))
-        return [largest, *row.agree.sums([total])]
+        return [largest, *row.agree.sums([total, *more])]
+
+    def add_around(self, sums: Sequence, k: int, at, values: Sequence):
+        """The values of a vector to those `around`."""
+        (middle, weight), guard = self.around, self.row.guard(k)
+        for i, value in enumerate(values):
+            c = sub(value, middle)
+            if weight is None:
+                ptx.inst.add.f32(sums[0], sums[0], c, **guard)
+                continue
+            w = weight.vector(k, at)[i]
+            ptx.inst.fma.rn.f32(sums[0], w, c, sums[0], **guard)
+            ptx.inst.add.f32(sums[1], sums[1], w, **guard)
+
+    def vectors(self):
+        """As those of a stream, of rows that no copy to shared memory takes."""
+        for k, at in self.row.steps():
+            yield k, at, self.x.vector(k, at)
 
 
 def below(x, largest):

@@ -4,7 +4,7 @@ Let c = x - max(x) and L = log(sum(exp(c))); then column j costs L - c_j.  Let q
 smoothing s it becomes (1 - s) q_j + s / N.  With weights w, the loss is the sum of w q (L - c), and for the gradient g of the loss,
 dx = g (softmax(x) sum(w q) - w q).  c is relative to the largest element, so that rows far from zero keep their digits.
 
-The forward against an index, without smoothing, reads a row once, however long.
+The forward against an index reads a row once, however long.  Smoothed, long ones have the sum of c from differences to a median.
 """
 
 import functools
@@ -44,36 +44,52 @@ class Target:
         self.column = apply_to(reg.scalar(u32), ptx.inst.cvt.u32.u64, index)
 
 
-def smoothed(row: Row, weight, c, smoothing: float):
-    """(sum of w s / N, sum of c w s / N) over all columns."""
-    share = smoothing / max(1, row.split.n)
-    if weight is None:
-        return constant(smoothing), mul(row.sum(c)[0], share)
-    return [mul(total, share) for total in row.sum(weight, (weight, c))]
+def smoothed(row: Row, X, x, weight, found: Exponentials, smoothing: float):
+    """The largest, the sum of exponentials, the sum of w s / N and the sum of c w s / N, over all columns."""
+    n, share = row.split.n, smoothing / max(1, row.split.n)
+    if found.once:
+        found.around = (k := finite(row.median(X))), weight
+    largest, total, *rest = found.now()
+    if rest:
+        pulled, weights = rest if weight else (*rest, constant(float(n)))
+        pulled = fma(neg(weights), sub(largest, k), pulled)
+    else:
+        c = row.map(lambda x: sub(x, largest), x)
+        weights, pulled = row.sum(weight, (weight, c)) if weight else (constant(float(n)), *row.sum(c))
+    return largest, total, mul(weights, share), mul(pulled, share)
+
+
+def finite(value):
+    """The value, or 0 in place of one that differences are not to be taken from."""
+    is_finite = reg.scalar(pred)
+    ptx.inst.testp.finite.f32(is_finite, value)
+    return apply(ptx.inst.selp.f32, value, 0.0, is_finite)
 
 
 def loss_of_index(row: Row, X, T, W, L, ignore_index: int, smoothing: float):
     x = row.load(X)
-    target = Target(row, T, ignore_index)
-    if row.split.early:  # beside the loads of the row, instead of behind them
-        its = constant(0.0)
-        with ptx.if_((row.thread == 0) & target.inside):
-            ptx.inst.mov.f32(its, row.element(X, target.column))
-    largest, total = Exponentials(row, x).now()
-    if smoothing:
-        weight = row.load(W) if W else None
-        weights, pulled = smoothed(row, weight, row.map(lambda x: sub(x, largest), x), smoothing)
-    with ptx.if_(row.thread == 0):
-        loss = constant(math.nan)
-        lines = log(total)
+    found, first = Exponentials(row, x), row.thread == 0
+    its, its_weight, ignored = constant(math.nan), constant(1.0), reg.scalar(pred)
+    ptx.inst.setp.ne.u32(ignored, 0, 0)
+    with ptx.if_(first):  # while the row is on its way
+        target = Target(row, T, ignore_index)
+        ptx.inst.mov.pred(ignored, target.ignored)
         with ptx.if_(target.inside):
-            cost = sub(lines, sub(its if row.split.early else row.element(X, target.column), largest))
+            ptx.inst.mov.f32(its, row.element(X, target.column))
             if W:
-                cost = mul(cost, row.element(W, target.column))
-            if smoothing:
-                cost = add(mul(cost, 1 - smoothing), sub(mul(weights, lines), pulled))
-            ptx.inst.mov.f32(loss, cost)
-        ptx.inst.mov.f32(loss, 0.0, pred=target.ignored)
+                ptx.inst.mov.f32(its_weight, row.element(W, target.column))
+    if smoothing:
+        largest, total, weights, pulled = smoothed(row, X, x, row.load(W) if W else None, found, smoothing)
+    else:
+        largest, total = found.now()
+    with ptx.if_(first):
+        lines = log(total)
+        loss = sub(lines, sub(its, largest))
+        if W:
+            loss = mul(loss, its_weight)
+        if smoothing:
+            loss = add(mul(loss, 1 - smoothing), sub(mul(weights, lines), pulled))
+        ptx.inst.mov.f32(loss, 0.0, pred=ignored)
         ptx.inst.st.global_.f32(ptx.addr(row.of_row(L)), loss)
     ptx.ret()
 
@@ -111,7 +127,8 @@ def gradient_of_index(row: Row, x, X, T, W, G, DX, ignore_index: int, smoothing:
 
 
 def make_cross_entropy(split, x_type, target_type, w_type=None):
-    once, split = functools.partial(Split.reading, **split.keywords), from_short(split)
+    reading = Split.wide_reading if split.func == Split.wide else Split.reading
+    once, split = functools.partial(reading, **split.keywords), from_short(split)
     inputs = (matrix(x_type), Tile("M", target_type))
 
     def gradients(X, T, W, G, DX, *told):

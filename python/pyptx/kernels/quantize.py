@@ -135,13 +135,18 @@ def begin(split):
 
 
 def make_by_blocks_of_rows(split, dtype):
-    """A warp takes the same columns of UNROLL rows, whose loads are in flight together.  Neighbouring CTAs take neighbouring columns."""
+    """A group of lanes takes UNROLL rows of the same 128 columns, whose loads are in flight together.  The groups of a CTA take neighbouring
+    columns; if there are more groups than columns, the others take further rows.  Neighbouring CTAs take neighbouring columns."""
 
-    def beside(N) -> int:
-        return -(-N // (BLOCK * WARPS * Lanes(N, dtype).across)) or 1
+    def shares(N) -> tuple[int, int, int]:
+        """(blocks of columns side by side in a CTA, CTAs side by side, rows of a CTA)."""
+        places, blocks = WARPS * Lanes(N, dtype).across, max(1, blocks_in(N))
+        side = min(places, 1 << (blocks - 1).bit_length())
+        return side, -(-blocks // side), places // side * UNROLL
 
     def grid(M, N):
-        return (-(-M // UNROLL) * beside(N), 1, 1)
+        _, beside, rows = shares(N)
+        return (-(-M // rows) * beside, 1, 1)
 
     @block_kernel(split, dtype, Tile("M", "B", f32), grid=grid, block=(32 * WARPS, 1, 1), batch="M")
     def quantize_fp8_blocks_of_rows(X, Q, S):
@@ -150,9 +155,13 @@ def make_by_blocks_of_rows(split, dtype):
         x, q, s = ptx.global_ptrs(X, Q, S)
         m, blocks = ptx.param(u32, "M"), ptx.param(u32, "B")
         warp, piece, within = share.place()
-        above, place = divided(reg.from_(ptx.special.ctaid.x(), u32), beside(X.shape[1]))
-        block = (place * WARPS + warp) * share.across + piece
-        column, first = block * BLOCK + within, above * UNROLL
+        side, beside, below = shares(X.shape[1])
+        above, place = divided(reg.from_(ptx.special.ctaid.x(), u32), beside)
+        mine = warp * share.across + piece
+        block, first = place * side + (mine & (side - 1)), above * below
+        if side < WARPS * share.across:
+            first = first + (mine >> (side.bit_length() - 1)) * UNROLL
+        column = block * BLOCK + within
         rows = [first + i for i in range(UNROLL)]
         vectors = [list(share.vectors(row, column, m)) for row in rows]
         loaded = [share.load(x, some) for some in vectors]

@@ -1,0 +1,119 @@
+"""Products with a long K in parts, and of one column, as a user's call makes them on Hopper: on the simulator, and on a GPU where there is one."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+import pyptx  # noqa: E402
+from pyptx import kernels  # noqa: E402
+from pyptx.kernels import _matmul_torch  # noqa: E402
+from pyptx.kernels._epilogue import Epilogue  # noqa: E402
+from pyptx.kernels._matmul_choice import Problem  # noqa: E402
+from pyptx.kernels._matmul_parts import InParts, in_parts  # noqa: E402
+from pyptx.kernels._transposed import transposed_f32  # noqa: E402
+from pyptx.types import bf16, f32, s8  # noqa: E402
+
+GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")])  # fmt: skip
+devices = pytest.mark.parametrize("device", ["cpu", GPU])
+majors = pytest.mark.parametrize("major", ["NN", "NT", "TN", "TT"])
+TOLERANCE = {torch.bfloat16: 4e-3, torch.float16: 1e-3, torch.float32: 1e-3}
+
+
+def matrices(m, n, k, major, dtype, device):
+    torch.manual_seed(k)
+    a, b = (torch.randn(size, device=device).to(dtype) for size in ((m, k), (k, n)))
+    turned = [each.mT.contiguous().mT if how == "T" else each for each, how in zip((a, b), major, strict=True)]
+    return [*turned, a.double() @ b.double()]
+
+
+def distance(got, wanted) -> float:
+    return float((got.double() - wanted).norm() / wanted.norm())
+
+
+def called(a, b):
+    return _matmul_torch.Call((a, b, None, None, None, None), None, None)
+
+
+@devices
+@majors
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+def test_a_long_k_is_multiplied_in_parts(dtype, major, device):
+    a, b, wanted = matrices(72, 64, 8192, major, dtype, device)
+    with kernels.simulated_target("sm_90a"):
+        assert isinstance(called(a, b).kernel, InParts)
+        got, out = kernels.matmul(a, b), torch.empty(64, 72, device=device, dtype=dtype).mT
+        assert got.dtype == dtype and distance(got, wanted) < TOLERANCE[dtype]
+        assert torch.equal(kernels.matmul(a, b), got)
+        assert torch.equal(kernels.matmul(a, b, out=out), got)
+        assert torch.equal(kernels.matmul(a, b, out=torch.empty_like(got)), got)
+        wide = torch.empty(72, 64, device=device)
+        assert distance(kernels.matmul(a, b, out=wide), wanted) < 1e-3
+
+
+def test_parts_are_clean():
+    a, b, wanted = matrices(64, 64, 4096, "TN", torch.bfloat16, "cpu")
+    with kernels.simulated_target("sm_90a"), pyptx.simulator(check="all"):
+        assert distance(kernels.matmul(a, b), wanted) < 4e-3
+
+
+@devices
+def test_gradient_of_a_weight(device):
+    """Of many rows: its K."""
+    x = torch.randn(2, 4096, 64, device=device).bfloat16()
+    w = torch.randn(48, 64, device=device).bfloat16().requires_grad_()
+    g = torch.randn(2, 4096, 48, device=device).bfloat16()
+    with kernels.simulated_target("sm_90a"):
+        (got,) = torch.autograd.grad(kernels.matmul(x, w.mT), w, g)
+    assert distance(got, g.flatten(0, 1).double().mT @ x.flatten(0, 1).double()) < 4e-3
+
+
+def test_who_is_in_parts():
+    def parts(m, n, k, *more, **told):
+        with kernels.simulated_target("sm_90a"):
+            made = in_parts(Problem(m, n, k, None, *(more or (bf16, bf16)), on_gpu=False, **told))
+        return made.parts if made else 1
+
+    assert parts(64, 64, 65536) == 64 and parts(128, 128, 65536, a_k_major=False) > 8
+    assert parts(4096, 4096, 65536) == parts(64, 64, 1024) == parts(16, 4096, 4096) == 1
+    assert parts(64, 64, 65536, bf16, f32) > 1 and parts(64, 64, 65536, s8, f32) == 1
+    assert parts(64, 64, 65536, epilogue=Epilogue(bf16)) == 1
+    assert parts(64, 64, 8 * 8191) == 1  # no divisor leaves 16 bytes
+
+
+@devices
+@majors
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+def test_one_column(dtype, major, device):
+    """Rows of A are its columns of C^T."""
+    a, b, wanted = matrices(200, 1, 256, major, dtype, device)
+    with kernels.simulated_target("sm_90a"):
+        assert called(a, b).flat == (1, 200)
+        got = kernels.matmul(a, b)
+        assert got.shape == (200, 1) and distance(got, wanted) < TOLERANCE[dtype]
+        assert torch.equal(kernels.matmul(a, b[:, 0]), got[:, 0])
+        assert torch.equal(kernels.matmul(a, b, out=torch.empty_like(got)), got)
+        strided = torch.stack((b, b), 1)[:, 0]
+        assert torch.equal(kernels.matmul(a, strided), got)
+        pair = torch.cat((b, b), 1)
+        gated = kernels.matmul(a, pair, activation="swiglu")
+        assert distance(gated, torch.nn.functional.silu(wanted) * wanted) < 3 * TOLERANCE[dtype]
+
+
+@devices
+@pytest.mark.parametrize("shape", [(1, 64, 64), (2, 4, 8), (1, 100, 132), (3, 68, 200)], ids=str)
+def test_transposed(shape, device):
+    x = torch.randn(shape, device=device)
+    with pyptx.simulator(check="all"):
+        assert torch.equal(transposed_f32(x), x.mT)
+
+
+@devices
+@majors
+@pytest.mark.parametrize("shape", [(), (3,)], ids=str)
+def test_f32_that_lies_by_columns_is_transposed(major, shape, device):
+    a, b = torch.randn(*shape, 36, 40, device=device), torch.randn(*shape, 40, 44, device=device)
+    turned = [each.mT.contiguous().mT if how == "T" else each for each, how in zip((a, b), major, strict=True)]
+    with kernels.simulated_target("sm_90a"):
+        steps = [step for seen in called(*turned).seen[:2] for step in seen.steps]
+        assert steps.count(_matmul_torch.by_rows) == (major[0] == "T") + (major[1] == "N")
+        assert distance(kernels.matmul(*turned), a.double() @ b.double()) < 1e-3
