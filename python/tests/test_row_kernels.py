@@ -185,17 +185,18 @@ def test_small_matrices_of_few_rows_a_cta(name, n, dtype, split, monkeypatch):
 
 
 @NORMS
-@pytest.mark.parametrize("rows, more", [(16, 0), (19, 5)])
+@pytest.mark.parametrize("turns, more", [(3, 1), (16, 0), (19, 5)])
 @pytest.mark.parametrize("n, dtype", [(72, torch.bfloat16), (5128, torch.bfloat16), (2052, torch.float32)])
-def test_backward_by_waves_of_workers(name, n, dtype, rows, more, split, monkeypatch):
-    """Two workers a wave, of so many turns; each row is met once, and sums have the same bits whichever worker is first."""
+def test_backward_by_waves_of_workers(name, n, dtype, turns, more, split, monkeypatch):
+    """Two workers a wave, of so many turns, of few of which there is one wave; each row is met once, and sums have the same bits whichever worker is first."""
     crowd, bits = split.Split.crowd, torch.finfo(dtype).bits
     monkeypatch.setattr(split.Split, "crowd", lambda row, types: 2 if row.waves else crowd(row, types))
+    monkeypatch.setattr(split, "MOST_SUMS", 1)
     monkeypatch.setattr(norm, "SMALL", (0, 0))
     matrices = 4 if name.startswith("add") else 2
     row = split.Split.wide_looping(n, bits, norm=1 + name.startswith("layer"), matrices=matrices)
-    rows = 2 * row.rows * rows + more
-    assert not row.waves or row.workers(rows, (bf16 if bits == 16 else f32,) * matrices) == 2 * len(row.waves)
+    rows, waves = 2 * row.rows * turns + more, len(row.waves) if turns >= 16 else 1
+    assert not row.waves or row.workers(rows, (bf16 if bits == 16 else f32,) * matrices) == 2 * waves
     given = tensors(name, (rows, n), dtype, "cpu")
     with pyptx.simulator(check="all"):
         compare(name, given, TYPES[dtype])
@@ -215,6 +216,8 @@ def test_who_comes_in_waves():
     assert [Split.wide_looping(n, 16, norm=2).waves for n in (1024, 4096, 8192)] == [(), (64, 8, 2), ()]
     short, types = Split.wide_looping(1024, 16), (bf16, bf16)
     assert [short.workers(rows, types) for rows in (1, 132, 15 * 2112, 16 * 2112)] == [1, 132, 132, 4 * 132]
+    longer = Split.wide_looping(5120, 16)  # of fewer rows the sums would be too many
+    assert [longer.workers(rows, types) for rows in (8192, 16384)] == [131, 4 * 132]
 
 
 @NORMS

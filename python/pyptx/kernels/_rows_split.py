@@ -23,6 +23,7 @@ SHARE = 144 * 1024  # bytes of a long row, of a CTA
 CLUSTERS = {1: 132, 2: 66, 4: 30, 8: 15, 16: 6}  # of so many CTAs, one a multiprocessor, that an H200 has room for
 WAVES, FEW_WAVES = (64, 16, 6, 2), (64, 8, 2)  # of workers: see _rows_waves.py
 MANY_TURNS = 16  # of a worker, from which on there are waves of them; matrices of fewer stay in L2
+MOST_SUMS = 0.05  # bytes of sums, as a part of those of rows, up to which there are waves
 MULTIPROCESSORS = 132  # of an H200; a constant, so that sums over rows have one order everywhere
 
 
@@ -307,8 +308,11 @@ class Split:
         if type(rows) is not int:
             return crowd
         turns = -(-rows // (crowd * self.rows))
-        if self.waves and turns >= MANY_TURNS:
-            return crowd * len(self.waves)
+        waves = crowd * len(self.waves)
+        # Of a column, the f32 of each worker is written and read; beside what is read of each row half as much is written.
+        sums, moved = waves * 64, rows * 1.5 * sum(each.bits for each in types)
+        if self.waves and turns >= MANY_TURNS and sums <= MOST_SUMS * moved:
+            return waves
         return -(-rows // (turns * self.rows)) if turns > 1 else min(crowd, max(1, rows))
 
 
