@@ -1,7 +1,7 @@
 """Which rows a worker has, of those that CTAs go over with sums of their own.
 
-Multiprocessors do not have equal shares of memory: on an H200 each of eight GPCs has an eighth of it, and 10 to 18 multiprocessors.  So workers
-come in waves, each as many as are resident.  Those of the first have most of the rows; those of later waves have fewer, and begin where one
+Multiprocessors do not have equal shares of memory: on an H200 some are 1.8 times as quick as others, which bench/shares.py shows.  So workers come
+in waves, each as many as are resident.  Those of the first have most of the rows; those of later waves have fewer, and begin where one
 before has ended, soon or late.  Which rows a worker has, and with that the order of all sums, does not depend on that.
 """
 
