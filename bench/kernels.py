@@ -127,7 +127,9 @@ def main() -> int:
     arguments.add_argument("--quick", action="store_true", help="two shapes")
     arguments.add_argument("--sustained", action="store_true")
     arguments.add_argument("--without", nargs="*", default=[], choices=["compile", "triton"])
-    arguments.add_argument("--only", nargs="*", default=[""], help="arms with one of these words in their names, and a copy")
+    arguments.add_argument(
+        "--only", nargs="*", default=[""], help="arms with one of these words in their names, and a copy"
+    )
     given = arguments.parse_args()
     if not (torch := torch_on()):
         return 0
