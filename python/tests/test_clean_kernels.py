@@ -102,10 +102,11 @@ CLEAN = {
         Config(64, 64, 3, 1, overlap=False, swing=False), bf16, False, False, parted=True
     )(half(300, 72), half(300, 136), numbers(10, 10, 267)),
     "matmul of fp8 with scales of blocks": fp8_blocks,
-    "matmul by streams that split K in three": stream(30, 640, 32, 3, 64, 3, once=True, batch=4),
+    "matmul by streams that split K in three": stream(30, 640, 32, 3, 64, 3, once=True),
     "softmax of columns": lambda: column_softmax(bf16, 8)(half(2, 20, 304)),
     "matmul by a stream": stream(9, 1920, 16, 1, 64, 3),
     "matmul by streams that split K": stream(60, 640, 64, 2, 64, 3, once=True),
+    "matmul by streams of rows that split K in four": stream(60, 640, 64, 4, 72, 3, once=True, tall=True),
     "matmul of 16 bits": lambda: kernels.matmul(half(200, 64), half(64, 96)),
     "matmul of few rows": lambda: kernels.matmul(half(16, 128), half(128, 96)),
     "matmul by mma": lambda: kernels.matmul(torch.randn(33, 71), torch.randn(71, 45)),

@@ -87,7 +87,7 @@ def kernel_of(p: Problem):
         and p.dtype != s8
         and not p.epilogue.gated
     ):
-        return stream_kernel(stream_of(p.m, p.n, p.k), p.dtype, p.b_k_major, p.out, p.epilogue)
+        return stream_kernel(stream_of(p.m, p.n, p.k, p.b_k_major), p.dtype, p.b_k_major, p.out, p.epilogue)
     gated = p.epilogue.gated
     if p.epilogue.scales == "block":
         c = blocks_of(p.m, p.n, gated=gated)
@@ -164,6 +164,8 @@ def once_of(p: Problem) -> Config | None:
     K, twice."""
     whole = p.b_k_major and p.dtype.bits == p.out.bits == 16 and p.epilogue.scales != "block" and not p.epilogue.gated
     if not whole or p.m not in (64, 128) or p.batch is not None:
+        return None
+    if tall_of(p.m, p.n, p.k):  # of a stream
         return None
     if p.m > 64 and 32 * MULTIPROCESSORS < p.n <= 48 * MULTIPROCESSORS:
         return ONCE[1][0]
@@ -338,10 +340,27 @@ def for_output(c: Config, bits: int) -> Config:
 LATE = {"late": True, "ahead": 2}
 
 
+def tall_of(m: int, n: int, k: int) -> StreamConfig | None:
+    """Of 64 or 128 rows whose products wgmma makes by 64 of them: columns are any multiple of 8, so many that clusters of three, or of two,
+    fill the GPU once."""
+    if m not in (64, 128) or k < 4096:
+        return None
+    if in_thirds(n):
+        parts, at_once = 3, 39
+    elif 64 * 66 < n <= 96 * 66:
+        parts, at_once = 2, 66
+    else:
+        return None
+    deep = 128 // m
+    return StreamConfig.of(m, parts, 8 * -(-n // (8 * at_once)), tall=True, deep=deep, late=True, ahead=2 // deep)
+
+
 @functools.lru_cache(4096)
-def stream_of(m: int, n: int, k: int) -> StreamConfig:
+def stream_of(m: int, n: int, k: int, b_k_major: bool = True) -> StreamConfig:
     """64 columns a CTA and K in parts while that leaves multiprocessors idle; 128 columns where they fill the GPU.  CTAs that leave room for
     others on their multiprocessor let those of the next kernel begin."""
+    if b_k_major and (tall := tall_of(m, n, k)):
+        return tall
     rows, tiles = max(8, 1 << (m - 1).bit_length()), -(-n // 64)
 
     def made(parts, bn, share=1, *more, **told):
@@ -350,25 +369,25 @@ def stream_of(m: int, n: int, k: int) -> StreamConfig:
 
     if rows > 128:
         parts = 2 if 96 < 2 * tiles <= MULTIPROCESSORS else 3 if in_thirds(n) else 4
-        return StreamConfig.of(-(-m // 8) * 8, parts, 64, batch=8)
+        return StreamConfig.of(-(-m // 8) * 8, parts, 64, **LATE)
     if n > 64 * MULTIPROCESSORS:
         once = n <= 128 * MULTIPROCESSORS
         if rows >= 64:
             return made(1, 128, 4 if once or rows == 64 else 2, 1, once, ahead=AHEAD)
         return made(1, 128, 1, 2, once, **({} if once else LATE))
     if MULTIPROCESSORS < 2 * tiles <= 196 and rows in (8, 32, 64):
-        return made(2, 128, 1, 2, batch=4) if rows == 8 else made(2, 64, 1, 3, batch=4, **(LATE if rows == 32 else {}))
+        return made(2, 128, 1, 2) if rows == 8 else made(2, 64, 1, 3)
     if rows == 128 and in_thirds(n) and k >= 4096:
-        return made(3, 64, batch=4, deep=2, **LATE)
+        return made(3, 64, late=True, ahead=4)
     parts = 1
     while parts < (4 if rows < 64 else 2) and tiles * parts * 2 <= MULTIPROCESSORS and k >= 512 * parts:
         parts *= 2
-    if rows == 16 and parts == 1:
-        return made(1, 64, 1, 2, True, deep=2, ahead=1)
+    if (rows == 16 and parts == 1) or (rows <= 16 and parts == 2):
+        return made(parts, 64, 1, 2, True, deep=2, ahead=1)
     if rows < 64:
-        return made(parts, 64, 1, 3 if parts == 4 or (parts == 2 and rows < 32) else 2, True)
+        return made(parts, 64, 1, 3 if parts == 4 else 2, True, ahead=2 if parts == 2 else 0)
     if parts > 1:
-        return made(parts, 64, 1, 1, True, batch=4, deep=2, **LATE)
+        return made(parts, 64, 1, 1, True, deep=2, late=True, ahead=1)
     if rows == 64:
         return made(1, 64, 1, 2, True)
     return made(1, 64, 4 if n <= 64 * 112 else 1, 1, True, ahead=AHEAD)
