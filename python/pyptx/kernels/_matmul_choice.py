@@ -77,18 +77,11 @@ def kernel_of(p: Problem):
         return mma_kernel(
             p.dtype, p.out, p.a_k_major, p.b_k_major, min(p.a_width, 16), min(p.b_width, 16), batched, p.epilogue
         )
-    once = fills_once(p) or once_of(p)
-    if (
-        (p.m <= 128 or is_narrow(p) or is_long(p))
-        and not once
-        and p.epilogue.scales != "block"
-        and not batched
-        and p.a_k_major
-        and p.dtype != s8
-        and not p.epilogue.gated
-    ):
-        return stream_kernel(stream_of(p.m, p.n, p.k, p.b_k_major), p.dtype, p.b_k_major, p.out, p.epilogue)
     gated = p.epilogue.gated
+    streams = p.epilogue.scales != "block" and not batched and p.a_k_major and p.dtype != s8 and not gated
+    once = None if streams and tall_of(p.m, p.n, p.k, p.b_k_major) else fills_once(p) or once_of(p)
+    if streams and not once and (p.m <= 128 or is_narrow(p) or is_long(p)):
+        return stream_kernel(stream_of(p.m, p.n, p.k, p.b_k_major), p.dtype, p.b_k_major, p.out, p.epilogue)
     if p.epilogue.scales == "block":
         c = blocks_of(p.m, p.n, gated=gated)
     elif once:
@@ -130,7 +123,6 @@ PAIR = Config(128, 64, 8, cm=2)
 WIDE_PAIR, WIDE_PAIR_OF_KN = Config(128, 96, 7, cm=2), Config(128, 96, 6, cm=2)
 LOW_PAIR = Config(128, 96, 7, cn=2, turned=True)
 SHORT_PAIR, SHORT_PAIR_OF_KN = Config(64, 112, 9, consumers=1, cm=2), Config(64, 128, 8, consumers=1, cm=2)
-HALVES = Config(64, 64, 12, consumers=1, cn=2, turned=True)
 FOUR = Config(64, 112, 8, consumers=1, cm=4, turned=True)
 
 
@@ -146,8 +138,6 @@ def fills_once(p: Problem) -> Config | None:
     if p.epilogue == NOTHING:
         if 96 < p.m <= FOUR.bn and 88 < -(-p.n // 64) <= 120:
             return FOUR
-        if FOUR.bn < p.m <= 128 and in_halves(p.n) and not p.b_k_major:  # else a stream is quicker
-            return HALVES
         if p.m > 176 and p.k <= 8192 and in_halves(p.n):  # else a stream in parts of K is quicker
             return next(c for c, *_ in CANDIDATES if c.cn == 2 and c.turned and 2 * c.bn >= p.m)
         if 160 < p.m <= 192 and 88 < 2 * -(-p.n // 128) <= MULTIPROCESSORS:
@@ -165,8 +155,6 @@ def once_of(p: Problem) -> Config | None:
     whole = p.b_k_major and p.dtype.bits == p.out.bits == 16 and p.epilogue.scales != "block" and not p.epilogue.gated
     if not whole or p.m not in (64, 128) or p.batch is not None:
         return None
-    if tall_of(p.m, p.n, p.k):  # of a stream
-        return None
     if p.m > 64 and 32 * MULTIPROCESSORS < p.n <= 48 * MULTIPROCESSORS:
         return ONCE[1][0]
     return next((c for c in ONCE[p.m > 64] if 120 < -(-p.n // c.bn) <= MULTIPROCESSORS), None)
@@ -183,7 +171,7 @@ def inside(c: Config, p: Problem) -> Config:
 # With scales of blocks there are three sets of accumulators, and K is walked in one direction.  Two CTAs share their rows of A.
 BLOCKS = Config(bm=128, bn=128, stages=6, cn=2, swing=False)
 # Two sets: a warpgroup scales while the other multiplies.  A wave of them takes 1.5 of the time of one of the others.
-WIDE_BLOCKS, WIDE_WAVE = Config(bm=128, bn=192, stages=4, overlap=False, swing=False), 1.5
+WIDE_BLOCKS, WIDE_WAVE = Config(bm=128, bn=192, stages=4, group=8, overlap=False, swing=False), 1.5
 # Of 64 rows, and of 128.
 ONCE = (
     (Config(64, 48, 12, consumers=1, ahead=AHEAD), Config(64, 112, 8, consumers=1, ahead=AHEAD)),
@@ -192,10 +180,10 @@ ONCE = (
 
 
 def blocks_of(m: int, n: int, grouped: bool = False, gated: bool = False, batch: int = 1) -> Config:
-    """Pairs of CTAs along N; along M, or none, where that leaves one of a pair without a tile."""
+    """Pairs of CTAs along N; along M, or none, where that leaves one of a pair without a tile; wide tiles alone."""
     waves, wide = (-(-(-(-m // 128) * -(-n // c.bn) * batch) // MULTIPROCESSORS) for c in (BLOCKS, WIDE_BLOCKS))
     if not gated and wide * WIDE_WAVE < waves:
-        return replace(WIDE_BLOCKS, cm=2 if -(-m // 128) % 2 == 0 and not grouped else 1)
+        return WIDE_BLOCKS
     if -(-n // (64 if gated else 128)) % 2 == 0:
         return BLOCKS
     return replace(BLOCKS, cm=2 if -(-m // 128) % 2 == 0 and not (grouped or gated) else 1, cn=1)
@@ -340,10 +328,10 @@ def for_output(c: Config, bits: int) -> Config:
 LATE = {"late": True, "ahead": 2}
 
 
-def tall_of(m: int, n: int, k: int) -> StreamConfig | None:
-    """Of 64 or 128 rows whose products wgmma makes by 64 of them: columns are any multiple of 8, so many that clusters of three, or of two,
+def tall_of(m: int, n: int, k: int, b_k_major: bool) -> StreamConfig | None:
+    """Of 33 to 128 rows whose products wgmma makes by 64 of them: columns are any multiple of 8, so many that clusters of three, or of two,
     fill the GPU once."""
-    if m not in (64, 128) or k < 4096:
+    if not 32 < m <= 128 or k < 4096 or not b_k_major:
         return None
     if in_thirds(n):
         parts, at_once = 3, 39
@@ -351,15 +339,17 @@ def tall_of(m: int, n: int, k: int) -> StreamConfig | None:
         parts, at_once = 2, 66
     else:
         return None
-    deep = 128 // m
-    return StreamConfig.of(m, parts, 8 * -(-n // (8 * at_once)), tall=True, deep=deep, late=True, ahead=2 // deep)
+    deep = 1 if m > 64 else 2
+    return StreamConfig.of(
+        -(-m // 8) * 8, parts, 8 * -(-n // (8 * at_once)), tall=True, deep=deep, late=True, ahead=2 // deep
+    )
 
 
 @functools.lru_cache(4096)
 def stream_of(m: int, n: int, k: int, b_k_major: bool = True) -> StreamConfig:
     """64 columns a CTA and K in parts while that leaves multiprocessors idle; 128 columns where they fill the GPU.  CTAs that leave room for
     others on their multiprocessor let those of the next kernel begin."""
-    if b_k_major and (tall := tall_of(m, n, k)):
+    if tall := tall_of(m, n, k, b_k_major):
         return tall
     rows, tiles = max(8, 1 << (m - 1).bit_length()), -(-n // 64)
 

@@ -27,7 +27,7 @@ from pyptx.kernels._matmul_tiles import (
     quotient,
 )
 from pyptx.kernels._registers import narrowed
-from pyptx.types import PtxType, bf16, f32, u8, u32, u64
+from pyptx.types import PtxType, b32, bf16, f32, u8, u32, u64
 
 __all__ = ["StreamConfig", "stream_kernel"]
 
@@ -60,14 +60,19 @@ class StreamConfig:
         """With as many stages as there is room for."""
         made = cls(rows, parts, bn, 1, share, resident, once or parts > 1, **more)
         room = 226_000 // resident - 1_500 - made.landing * made.apart - (0 if made.once else made.staged)
-        stages = min(16 // made.deep, room // ((rows + bn) * ROW * made.deep))
+        stages = min(16 // made.deep, room // ((made.lines + bn) * ROW * made.deep))
         if stages < 2:  # one is free when the next one's products have been started
             raise ValueError(f"{made}: there is room for {stages} stages; a stream has two at least")
         return replace(made, stages=stages)
 
     @property
+    def lines(self) -> int:
+        """Rows of A in a stage: of a tall stream, zeros behind the others."""
+        return -(-self.rows // 64) * 64 if self.tall else self.rows
+
+    @property
     def consumers(self) -> int:
-        return (self.rows if self.tall else self.bn) // 64
+        return (self.lines if self.tall else self.bn) // 64
 
     @property
     def groups(self) -> int:
@@ -105,7 +110,7 @@ class StreamConfig:
     @property
     def area(self) -> tuple[int, int]:
         """Rows and columns of the result that a CTA adds up."""
-        return (self.rows, self.mine * 8) if self.tall else (self.mine * 8, self.bn)
+        return (self.lines, self.mine * 8) if self.tall else (self.mine * 8, self.bn)
 
     @property
     def pitch(self) -> int:
@@ -123,38 +128,18 @@ class Stream:
 
     def __init__(self, c: StreamConfig, a: Operand, b: Operand, out: PtxType, epilogue: Epilogue, whole: bool):
         self.c, self.a, self.b, self.out, self.epilogue, self.whole = c, a, b, out, epilogue, whole
-        self.stage_bytes = c.deep * (a.bytes + b.bytes)
+        self.block_of_a = c.lines * ROW
+        self.stage_bytes = c.deep * (self.block_of_a + b.bytes)
         self.bk = c.deep * a.bk
 
     def write(self, A, B, C, **more):
         c, self.more = self.c, more
         self.maps = A.tma_desc(), B.tma_desc()
         (self.pointer,) = ptx.global_ptrs(C)
-        # The result of the only tile takes the place of what was copied.
-        behind = 0 if c.apart else c.landing  # in the ring, before what is staged
-        self.ring = smem.alloc(u8, max(c.stages * self.stage_bytes, behind + c.staged if c.once else 0), align=1024)
-        self.landing = smem.alloc(u8, c.landing, align=128) if c.apart else self.ring
-        self.staged = address(self.ring) + behind if c.once else address(smem.alloc(u8, c.staged, align=128))
-        self.full, self.empty = smem.mbarrier(c.stages), smem.mbarrier(c.stages)
-        if c.parts > 1:
-            self.landed = smem.mbarrier(1)
+        self.allocate()
         thread = reg.from_(ptx.special.tid.x(), u32)
         producer = thread == c.consumers * WARPGROUP
-        with ptx.if_(producer):
-            fetch_maps(self.maps)
-        with ptx.if_(thread == 0):
-            for stage in range(c.stages):
-                ptx.mbarrier.init(self.full[stage], 1)
-                ptx.mbarrier.init(self.empty[stage], c.consumers * 4 * c.share)
-            if c.parts > 1:
-                ptx.mbarrier.init(self.landed[0], 1)
-            ptx.fence.mbarrier_init()
-        if c.share > 1:
-            ptx.cluster.sync()
-        else:
-            ptx.bar.sync(0)
-        if c.apart:
-            ptx.cluster.arrive()  # from here on others may leave their parts
+        self.prepare(thread, producer)
         rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
         self.part, self.member = rank >> (c.share.bit_length() - 1), rank & (c.share - 1)
         if c.parts > 1:
@@ -180,6 +165,50 @@ class Stream:
         if c.share > 1:
             ptx.cluster.sync()  # others may still arrive at this CTA's barriers
         ptx.ret()
+
+    def allocate(self):
+        """The result of the only tile takes the place of what was copied."""
+        c = self.c
+        behind = 0 if c.apart else c.landing  # in the ring, before what is staged
+        self.ring = smem.alloc(u8, max(c.stages * self.stage_bytes, behind + c.staged if c.once else 0), align=1024)
+        self.landing = smem.alloc(u8, c.landing, align=128) if c.apart else self.ring
+        self.staged = address(self.ring) + behind if c.once else address(smem.alloc(u8, c.staged, align=128))
+        self.full, self.empty = smem.mbarrier(c.stages), smem.mbarrier(c.stages)
+        if c.parts > 1:
+            self.landed = smem.mbarrier(1)
+
+    def prepare(self, thread, producer):
+        """Barriers, and what no copy writes."""
+        c = self.c
+        with ptx.if_(producer):
+            fetch_maps(self.maps)
+        with ptx.if_(thread == 0):
+            for stage in range(c.stages):
+                ptx.mbarrier.init(self.full[stage], 1)
+                ptx.mbarrier.init(self.empty[stage], c.consumers * 4 * c.share)
+            if c.parts > 1:
+                ptx.mbarrier.init(self.landed[0], 1)
+            ptx.fence.mbarrier_init()
+        if c.lines > c.rows:
+            self.clear(thread)
+        if c.share > 1:
+            ptx.cluster.sync()
+        else:
+            ptx.bar.sync(0)
+        if c.apart:
+            ptx.cluster.arrive()  # from here on others may leave their parts
+
+    def clear(self, thread):
+        """Zeros in the lines of A that are not copied, a word of each block in a thread's turn."""
+        c, zero = self.c, reg.scalar(b32, init=0)
+        words = (c.lines - c.rows) * ROW // WORD
+        for first in range(0, words, c.threads):
+            at = thread + first
+            to = address(self.ring) + (c.deep * self.b.bytes + c.rows * ROW) + at * WORD
+            for stage, block in itertools.product(range(c.stages), range(c.deep)):
+                there = ptx.addr(to, stage * self.stage_bytes + block * self.block_of_a)
+                ptx.inst.st.shared.v4.b32(there, [zero] * 4, pred=at < words)
+        ptx.fence.proxy_async_shared_cta()
 
     def tiles(self):
         """A loop over the cluster's tiles: the first column of this CTA's."""
@@ -222,14 +251,14 @@ class Stream:
                         ptx.griddepcontrol.launch_dependents()
                 full = self.full[ring.stage]
                 ptx.mbarrier.wait(self.empty[ring.stage], ring.parity ^ 1)
-                ptx.mbarrier.arrive_expect_tx(full, self.stage_bytes)
+                ptx.mbarrier.arrive_expect_tx(full, c.deep * (self.a.bytes + self.b.bytes))
                 to = base + ring.stage * self.stage_bytes
                 for block in range(c.deep):
                     for at, where in self.copies_of_b(column, k):
                         there = ptx.addr(to, block * self.b.bytes + at)
                         ptx.tensor_copy.load(there, self.maps[1], where, full, cache_hint=hint)
                     row, into = (0, to) if mine is None else (mine, to + mine * ROW)
-                    there = ptx.addr(into, c.deep * self.b.bytes + block * self.a.bytes)
+                    there = ptx.addr(into, c.deep * self.b.bytes + block * self.block_of_a)
                     ptx.tensor_copy.load(there, self.maps[0], (k, row), full, multicast_mask=group)
                     k += self.a.bk
                 ring.advance()
@@ -245,6 +274,7 @@ class Stream:
         if c.share > 1:
             there = reg.scalar(u32)
             ptx.inst.mapa.shared__cluster.u32(there, address(self.empty), self.part * c.share + lane)
+        at = self.stage_address(thread >> 5, lane)
         acc = reg.array(f32, (c.bn if c.tall else c.rows) // 2)
         before = reg.scalar(u32)
 
@@ -275,7 +305,7 @@ class Stream:
             mine = self.exchanged(acc, thread) if c.parts > 1 else acc
             if c.once:
                 ptx.bar.sync(1, c.consumers * WARPGROUP)
-            self.stage(mine, thread >> 5, lane)
+            self.stage(mine, at)
             ptx.bar.sync(1, c.consumers * WARPGROUP)
             self.finish(thread, column)
             if not c.once:
@@ -330,25 +360,30 @@ class Stream:
                         ptx.inst.mov.f32(into, value)
         return mine
 
-    def stage(self, acc, warp, lane):
-        """What a CTA has added up, as rows of C in shared memory."""
-        c, at = self.c, copied(self.staged)
+    def stage_address(self, warp, lane):
+        """Of a thread's first value."""
+        c, at = self.c, self.staged
         if c.tall:
-            at += (warp * 16 + (lane >> 2)) * c.pitch + (lane & 3) * 8
+            return at + (warp * 16 + (lane >> 2)) * c.pitch + (lane & 3) * 8
+        return at + (warp * 16 + (lane >> 2)) * 4 + (lane & 3) * (2 * c.pitch)
+
+    def stage(self, acc, at):
+        """What a CTA has added up, as rows of C in shared memory."""
+        c = self.c
+        if c.tall:
             for i in range(0, len(acc), 2):
                 ptx.inst.st.shared.v2.f32(ptx.addr(at, (i & 2) * 4 * c.pitch + i // 4 * 32), [acc[i], acc[i + 1]])
             return
-        at += (warp * 16 + (lane >> 2)) * 4 + (lane & 3) * (2 * c.pitch)
         for i, each in enumerate(acc):
             ptx.inst.st.shared.f32(ptx.addr(at, (i // 4 * 8 + i % 2) * c.pitch + (i & 2) * 16), each)
 
     def issue(self, acc, b, a):
         ptx.wgmma.fence()
-        rows, columns = (a, self.a), (b, self.b)
+        rows, columns = (a, self.a, self.block_of_a), (b, self.b, self.b.bytes)
         if not self.c.tall:
             rows, columns = columns, rows
         for block, step in itertools.product(range(self.c.deep), range(ROW // 32)):
-            one, two = (at + (block * of.bytes // WORD + step * of.step) for at, of in (rows, columns))
+            one, two = (at + (block * size // WORD + step * of.step) for at, of, size in (rows, columns))
             ptx.wgmma.mma_async(
                 shape=(64, self.c.bn if self.c.tall else self.c.rows, 256 // self.a.dtype.bits),
                 dtype_d=f32,
@@ -424,8 +459,8 @@ def over(number, parts: int):
 def stream_kernel(c: StreamConfig, dtype: PtxType, b_k_major=True, out: PtxType = bf16, epilogue=NOTHING, whole=True):
     """The kernel (A, B, ...) -> C of one configuration.  A is (M, K), M at most `c.rows`; B is (N, K), or (K, N) where it is not K-major.
     `whole`: N is a multiple of 4."""
-    if (c.rows if c.tall else c.bn) % 64 or (c.bn if c.tall else c.rows) % 8:
-        raise ValueError(f"{c}: rows of A, or columns of B where it is not tall, are multiples of 64, the others of 8")
+    if c.rows % 8 or c.bn % (8 if c.tall else 64):
+        raise ValueError(f"{c}: rows are a multiple of 8, columns of 8 where it is tall, else of 64")
     bk = ROW * 8 // dtype.bits
     a = Operand(dtype, True, c.rows, c.share, bk)
     b = Operand(dtype, b_k_major, c.bn, 1, bk)
