@@ -367,17 +367,19 @@ def stream_of(m: int, n: int, k: int, b_k_major: bool = True) -> StreamConfig:
         return made(1, 128, 1, 2, once, **({} if once else LATE))
     if MULTIPROCESSORS < 2 * tiles <= 196 and rows in (8, 32, 64):
         return made(2, 128, 1, 2) if rows == 8 else made(2, 64, 1, 3)
-    if rows == 128 and in_thirds(n) and k >= 4096:
-        return made(3, 64, late=True, ahead=4)
+    if in_thirds(n) and k >= 4096:
+        if rows <= 16:
+            return made(3, 64, 1, 2, deep=2, ahead=1)
+        return made(3, 64, late=True, **({"ahead": 4} if rows == 128 else {"deep": 2, "ahead": 1}))
     parts = 1
     while parts < (4 if rows < 64 else 2) and tiles * parts * 2 <= MULTIPROCESSORS and k >= 512 * parts:
         parts *= 2
     if (rows == 16 and parts == 1) or (rows <= 16 and parts == 2):
         return made(parts, 64, 1, 2, True, deep=2, ahead=1)
+    if parts == 2:
+        return made(parts, 64, deep=2, late=True, ahead=1)
     if rows < 64:
-        return made(parts, 64, 1, 3 if parts == 4 else 2, True, ahead=2 if parts == 2 else 0)
-    if parts > 1:
-        return made(parts, 64, 1, 1, True, deep=2, late=True, ahead=1)
+        return made(parts, 64, 1, 3 if parts == 4 else 2, True)
     if rows == 64:
         return made(1, 64, 1, 2, True)
     return made(1, 64, 4 if n <= 64 * 112 else 1, 1, True, ahead=AHEAD)
@@ -398,6 +400,7 @@ def streams() -> list[StreamConfig]:
         (200, 2112, 7168),
         (100, 8192, 4096),
         (100, 28672, 4096),
+        (40, 6144, 4096),
     ]
     return list(dict.fromkeys(stream_of(*size) for size in sizes))
 
