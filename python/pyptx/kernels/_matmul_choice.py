@@ -329,7 +329,7 @@ LATE = {"late": True, "ahead": 2}
 
 
 def tall_of(m: int, n: int, k: int, b_k_major: bool) -> StreamConfig | None:
-    """Of 33 to 128 rows whose products wgmma makes by 64 of them: columns are any multiple of 8, so many that clusters of three, or of two,
+    """Of 33 to 128 rows whose products wgmma makes by 64 of them: columns are any multiple of 8, so many that clusters of two, three or four
     fill the GPU once."""
     if not 32 < m <= 128 or k < 4096 or not b_k_major:
         return None
@@ -337,6 +337,8 @@ def tall_of(m: int, n: int, k: int, b_k_major: bool) -> StreamConfig | None:
         parts, at_once = 3, 39
     elif 64 * 66 < n <= 96 * 66:
         parts, at_once = 2, 66
+    elif 1024 <= n <= 2048:
+        parts, at_once = 4, 30
     else:
         return None
     deep = 1 if m > 64 else 2
@@ -367,7 +369,7 @@ def stream_of(m: int, n: int, k: int, b_k_major: bool = True) -> StreamConfig:
         return made(1, 128, 1, 2, once, **({} if once else LATE))
     if MULTIPROCESSORS < 2 * tiles <= 196 and rows in (8, 32, 64):
         return made(2, 128, 1, 2) if rows == 8 else made(2, 64, 1, 3)
-    if in_thirds(n) and k >= 4096:
+    if in_thirds(n) and k >= 4096 and rows != 64:
         if rows <= 16:
             return made(3, 64, 1, 2, deep=2, ahead=1)
         return made(3, 64, late=True, **({"ahead": 4} if rows == 128 else {"deep": 2, "ahead": 1}))

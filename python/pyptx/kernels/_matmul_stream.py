@@ -130,6 +130,7 @@ class Stream:
         self.c, self.a, self.b, self.out, self.epilogue, self.whole = c, a, b, out, epilogue, whole
         self.block_of_a = c.lines * ROW
         self.stage_bytes = c.deep * (self.block_of_a + b.bytes)
+        self.copied_bytes = c.deep * (a.bytes + b.bytes)  # of a stage
         self.bk = c.deep * a.bk
 
     def write(self, A, B, C, **more):
@@ -251,7 +252,7 @@ class Stream:
                         ptx.griddepcontrol.launch_dependents()
                 full = self.full[ring.stage]
                 ptx.mbarrier.wait(self.empty[ring.stage], ring.parity ^ 1)
-                ptx.mbarrier.arrive_expect_tx(full, c.deep * (self.a.bytes + self.b.bytes))
+                ptx.mbarrier.arrive_expect_tx(full, self.copied_bytes)
                 to = base + ring.stage * self.stage_bytes
                 for block in range(c.deep):
                     for at, where in self.copies_of_b(column, k):
@@ -259,12 +260,15 @@ class Stream:
                         ptx.tensor_copy.load(there, self.maps[1], where, full, cache_hint=hint)
                     row, into = (0, to) if mine is None else (mine, to + mine * ROW)
                     there = ptx.addr(into, c.deep * self.b.bytes + block * self.block_of_a)
-                    ptx.tensor_copy.load(there, self.maps[0], (k, row), full, multicast_mask=group)
+                    self.copy_a(there, (k, row), full, group)
                     k += self.a.bk
                 ring.advance()
 
+    def copy_a(self, to, where, full, group):
+        ptx.tensor_copy.load(to, self.maps[0], where, full, multicast_mask=group)
+
     def consume(self, thread):
-        """The products of this CTA's part of K, left in shared memory: row m of C at m * pitch."""
+        """The products of this CTA's part of K, the sums of all parts, and a part of C."""
         c, ring = self.c, Ring(self.c.stages)
         consumer, lane = thread >> 7, thread & 31
         start = address(self.ring)
