@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockSums", "PairedSums"]
 
+SUMMED, BEGUN = 1, 2  # barriers, behind those of each warpgroup
+
 
 class BlockSums:
     """One tile after the other, in the product's accumulators; each is stored before the next begins."""
@@ -51,23 +53,27 @@ class BlockSums:
         self.clear()
         left = copied(self.product.steps)  # steps that have not begun
         self.one.start(self.scales(place), left > 0)
-        self.take_turns(ptx.bar.sync, self.store.consumer > 0)
+        first, others = self.store.consumer == 0, self.store.consumer > 0
+        self.meet(SUMMED, ptx.bar.sync, others)
+        self.meet(BEGUN, ptx.bar.arrive, others)
         left -= 1
         self.one.begin()
-        self.one.finish(0, left > 0, lambda: self.take_turns(ptx.bar.arrive, self.store.consumer == 0))
+        self.one.finish(0, left > 0, lambda: self.meet(SUMMED, ptx.bar.arrive, first))
         for _ in ptx.range_(1, self.product.steps, dtype=u32):
             left -= 1
             self.one.begin()
             self.one.finish(0, left > 0)
+        self.meet(BEGUN, ptx.bar.sync, first)
         self.store.pack([self.acc], place)
         self.store.all()
 
-    def take_turns(self, barrier, whose):
-        """Of the others, until the first warpgroup has its sums; of that one, when it has them."""
+    def meet(self, number: int, barrier, whose):
+        """By the first warpgroup or by all others: `SUMMED`, these wait until that one has its first sums; `BEGUN`, that one, until these have
+        waited, as it may not arrive again before."""
         consumers = self.product.c.consumers
         if consumers > 1:
             with ptx.if_(whose):
-                barrier(consumers + 1, consumers * WARPGROUP)
+                barrier(consumers + number, consumers * WARPGROUP)
 
     def end(self):
         pass
