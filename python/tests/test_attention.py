@@ -310,6 +310,16 @@ def test_fp8(shape, masks, device):
 
 
 @devices
+@pytest.mark.parametrize("causal", [False, True])
+def test_equal_scores_of_fp8_are_exact(causal, device):
+    """Their exponentials are one power of 2, which e4m3 has: only the result is rounded, to bf16."""
+    q, k, v = (each.to(torch.float8_e4m3fn) for each in tensors(device, *[(1, 1, 300, 128)] * 3))
+    q = torch.zeros_like(q)
+    want, _ = reference(*(each.double() for each in (q, k, v)), causal=causal)
+    near(kernels.attention(q, k, v, causal=causal), want, 2.5e-3)
+
+
+@devices
 def test_gradient_of_sinks(device):
     q, k, v, g = tensors(device, *[(2, 2, 70, 64)] * 4)
     s = torch.tensor([0.5, 2.0], device=device)

@@ -27,7 +27,7 @@ class Fp8(Forward):
     """How the kernel for one head size is cut; `width` is 64 or a multiple of 128, `keys` one of 32."""
 
     slack: float = 1.75
-    margin: float = 1.0
+    margin: float = 2.0  # whole, as `shift` is: a row of equal scores is exact
     shift: float = 7.0  # what the largest score's exponent is: whole, as 2^7 is exact in e4m3; with `slack` below 448
     scaled: bool = True  # scores and results of a head are multiplied by numbers
     size = 1
