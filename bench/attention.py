@@ -1,7 +1,7 @@
 """`pyptx.kernels.attention` beside cuDNN, FlashAttention-2 and flex_attention of torch and Triton's tutorial on a GPU, by TFLOP/s;
 decoding beside a device copy.
 
-    python bench/attention.py [--rounds 5] [--heads 64,128,256] [--lengths 512,...,32768] [--parts sweep,features,decode]
+    python bench/attention.py [--rounds 5] [--heads 64,128,256] [--lengths 512,...,32768] [--parts sweep,features,fp8,bound,decode]
                               [--beside cuDNN,FA2,flex,Triton] [--seconds 55] [--file attention.md]
 
 What is printed is appended to the file; lines of the sweep that are in it are passed over.  With `--seconds` no line is begun
@@ -223,6 +223,82 @@ def features(torch, kernels, widths, rounds: int, results: Results):
                 results.say(begin + "  ".join(f"{x:{size}.0f}" for x, size in zip(speeds, sizes, strict=True)))
 
 
+def narrow_row(torch, kernels, width: int, heads: int, causal: bool, length: int, rounds: int) -> list[float]:
+    """TFLOP/s of e4m3 and of bf16, by calls in graphs."""
+    batch, nodes = max(1, TOKENS // length), 6
+    wide = [torch.randn(batch, heads, length, width, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
+    narrow = [each.to(torch.float8_e4m3fn) for each in wide]
+    results = [kernels.attention(*given, causal=causal).float() for given in (narrow, wide)]
+    error = ((results[0] - results[1]).norm() / results[1].norm()).item()
+    if error > 0.1:  # of inputs, p and result
+        raise ValueError(f"e4m3 is wrong: its relative error beside bf16 is {error:.1e}")
+    arms = {
+        name: graph_of(torch, lambda given=given: kernels.attention(*given, causal=causal), nodes).replay
+        for name, given in (("e4m3", narrow), ("bf16", wide))
+    }
+    flops = 4 * nodes * batch * heads * length**2 * width / (2 if causal else 1) / 1e9
+    return [flops / each for each in medians(torch, arms, rounds, 1).values()]
+
+
+def narrow(torch, kernels, widths, lengths, rounds: int, results: Results):
+    results.say("\ne4m3 beside bf16, by calls: TFLOP/s\nhead  causal  length   e4m3   bf16  e4m3 / bf16")
+    for width, heads, causal in HEADS:
+        for length in lengths if width in widths else ():
+            begin = f"{width:4}  {causal!s:6}  {length:6}  "
+            found = attempted(results, begin, narrow_row, torch, kernels, width, heads, causal, length, rounds)
+            if found:
+                results.say(f"{begin}{found[0]:5.0f}  {found[1]:5.0f}  {found[0] / found[1]:11.2f}")
+
+
+def bare(width: int, causal: bool, long: bool):
+    """The forward kernel whose blocks are products alone: scores are rounded, and are p."""
+    from pyptx import ptx
+    from pyptx.kernels import _attention_forward as forward
+    from pyptx.types import bf16
+
+    class Bare(forward.Warpgroup):
+        def _block(self, index, masked: bool):
+            stage = self._issue()
+            ptx.wgmma.wait_group(0)
+            self._free_block(self.shared.v_empty, stage)
+            self._pack()
+
+    plan = sys.modules["pyptx.kernels.attention"].plan(width, width, causal, False, False, long)
+    return forward.forward_kernel(bf16, plan, Bare), plan
+
+
+def bound_row(torch, kernels, width: int, heads: int, causal: bool, length: int, rounds: int) -> list[float]:
+    """TFLOP/s of ours, of its products alone, of cuDNN."""
+    from pyptx.kernels._attention_plan import taken_together
+
+    batch = max(1, TOKENS // length)
+    q, k, v = (torch.randn(batch, heads, length, width, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    flops = 4 * batch * heads * length**2 * width / (2 if causal else 1) / 1e9
+    kernel, plan = bare(width, causal, length > (2048 if causal else 512))
+    options = {"scale": width**-0.5, "together": taken_together(plan, batch * heads, 1, length, length, False)}
+    options |= {"shift": 0} if causal else {}
+    arms = {
+        "ours": lambda: kernels.attention(q, k, v, causal=causal),
+        "products": lambda: kernel(q, k, v, **options),
+        "cuDNN": lambda: theirs(torch, "CUDNN_ATTENTION", q, k, v, causal),
+    }
+    launches = min(40, max(3, int(10_000 / flops)))
+    return [flops / each for each in medians(torch, arms, rounds, launches).values()]
+
+
+def bound(torch, kernels, widths, lengths, rounds: int, results: Results):
+    results.say("\nproducts alone, in the same tiles: TFLOP/s, and what is that of cuDNN's attention")
+    results.say("head  causal  length   ours  products  cuDNN   ours / cuDNN  products / cuDNN")
+    for width, heads, causal in HEADS:
+        for length in lengths if width in widths else ():
+            begin = f"{width:4}  {causal!s:6}  {length:6}  "
+            found = attempted(results, begin, bound_row, torch, kernels, width, heads, causal, length, rounds)
+            if found:
+                ours, products, cudnn = found
+                numbers = f"{ours:5.0f}  {products:8.0f}  {cudnn:5.0f}"
+                results.say(f"{begin}{numbers}  {ours / cudnn:13.2f}  {products / cudnn:16.2f}")
+
+
 def caches(torch, kernels, batch: int, heads: int, keys: int) -> dict:
     """A query of 32 heads of 128 against a cache: whole, of e4m3, of e4m3 in pages of 16 that lie anywhere; with its bytes."""
     q = torch.randn(batch, 32, 1, 128, device="cuda", dtype=torch.bfloat16)
@@ -277,6 +353,10 @@ def main() -> int:
         sweep(torch, kernels, given.beside.split(","), given.heads, given.lengths, given.rounds, results)
     if "features" in parts:
         features(torch, kernels, given.heads, given.rounds, results)
+    if "fp8" in parts:
+        narrow(torch, kernels, given.heads, given.lengths, given.rounds, results)
+    if "bound" in parts:
+        bound(torch, kernels, given.heads, given.lengths, given.rounds, results)
     if "decode" in parts:
         attempted(results, "decoding", decode, torch, kernels, given.rounds, results)
     return 0

@@ -1,12 +1,13 @@
 """`kernels.matmul` beside torch.mm (cuBLAS), bf16, randn, medians of interleaved rounds: TFLOP/s, and the ratio of ours.
 
-    python bench/gemm.py [burst] [sustained] [shapes] [weights] [grouped] [masked] [gated] [fp8] [mx] [tune] [--rounds 5]
+    python bench/gemm.py [burst] [sustained] [shapes] [weights] [floor] [grouped] [masked] [gated] [fp8] [mx] [tune] [--rounds 5]
 
 burst      16 launches in a row after half a second of rest
 sustained  two seconds of launches; clocks and power at their end
 shapes     squares and sizes of models, B stored (N, K) and (K, N), beside the best of cublasLt's algorithms, too; device time in a graph;
            operands stay in L2 where they fit
 weights    M up to 128, device time in a graph; the weights come from memory: several take turns
+floor      of the weights with M of 32 to 128: the same kernels without products, and without copies of A either
 grouped    kernels.grouped_matmul beside torch._grouped_mm
 masked     the same of (experts, rows, K) of which some count, bf16 and fp8, beside torch.bmm of all rows
 gated      swiglu in the epilogue, beside the product and kernels.swiglu behind it
@@ -132,6 +133,42 @@ class Bench:
                     {"ours": times["ours"], "copy": times["copy"], "cuBLAS": times["cuBLAS"]},
                     f"{copy / ours:.2f} of a copy; the goal of 1.15 of cuBLAS or 0.88 of a copy is {goal}",
                 )
+
+    def floor(self):
+        from unittest import mock
+
+        from pyptx.kernels import _matmul_stream as streams
+        from pyptx.kernels._matmul_choice import stream_of
+        from pyptx.types import bf16
+
+        class Copies(streams.Stream):
+            def issue(self, *_):
+                pass
+
+        class Weights(Copies):
+            def __init__(self, c, a, b, *rest):
+                super().__init__(c, a, b, *rest)
+                self.copied_bytes = c.deep * b.bytes
+
+            def copy_a(self, *_):
+                pass
+
+        self.header("Streams, GB/s of weights (ratio)", "whole", "copies alone", "copies of weights alone", "copy")
+        for n, k in WEIGHTS[:1] + WEIGHTS[2:5]:
+            count = max(2, int(4e8 / (n * k * 2)))
+            weights, source = [self.randn(n, k) for _ in range(count)], self.randn(n * k)
+            target = self.torch.empty_like(source)
+            for m in (32, 64, 128):
+                a, out, arms = self.randn(m, k), self.randn(m, n), {}
+                for body in (streams.Stream, Copies, Weights):
+                    with mock.patch.object(streams, "Stream", body):
+                        kernel = streams.stream_kernel.__wrapped__(stream_of(m, n, k), bf16)
+                        kernel(a, weights[0], out=out)
+                    turn = lambda w, kernel=kernel, a=a, out=out: kernel(a, w, out=out)  # noqa: E731
+                    arms[body.__name__] = self.in_turn(turn, weights)
+                times = self.in_graphs(arms | {"copy": lambda t=target, s=source: t.copy_(s)}, 2 * count)
+                times["copy"] = [each / 2 for each in times["copy"]]  # it also writes
+                self.report(f"{m} x {n} x {k}", n * k * 2 / 1e3, times)
 
     def in_turn(self, function, weights):
         turn = iter(range(1 << 60))
@@ -295,7 +332,7 @@ def named(c) -> str:
 
 
 def main() -> int:
-    parts = ("burst", "sustained", "shapes", "weights", "grouped", "masked", "gated", "fp8")
+    parts = ("burst", "sustained", "shapes", "weights", "floor", "grouped", "masked", "gated", "fp8")
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("parts", nargs="*", choices=(*parts, "mx", "tune", []), default=[])
     arguments.add_argument("--rounds", type=int, default=5)

@@ -1,11 +1,11 @@
 """The kernels over rows beside torch's own and beside a copy of the same bytes, by replayed graphs on a GPU.
 
-    python bench/kernels.py [--rounds 7] [--quick] [--sustained] [--without compile triton] [--arms rms_norm ...]
+    python bench/kernels.py [--rounds 7] [--quick] [--sustained] [--without compile triton] [--only norm]
 
 Columns: microseconds a launch; the speed of a device copy of as many bytes (read and written) divided into ours: 1.00 is the
 speed of memory; the times of torch, torch.compile and Triton over ours.  Medians of interleaved rounds over randn data; matrices
 above 60 MB do not stay in L2, the small ones do.  Sums of a backward over the rows are part of it.  --sustained: two seconds of
-launches of each of ours and of a copy, clocks and power at their end.
+launches of each of ours and of a copy, clocks and power at their end.  --only: of kernels whose names have one of the words in them.
 """
 
 from __future__ import annotations
@@ -127,7 +127,9 @@ def main() -> int:
     arguments.add_argument("--quick", action="store_true", help="two shapes")
     arguments.add_argument("--sustained", action="store_true")
     arguments.add_argument("--without", nargs="*", default=[], choices=["compile", "triton"])
-    arguments.add_argument("--arms", nargs="*", help="these alone, as they are called in what is printed, and a copy")
+    arguments.add_argument(
+        "--only", nargs="*", default=[""], help="arms with one of these words in their names, and a copy"
+    )
     given = arguments.parse_args()
     if not (torch := torch_on()):
         return 0
@@ -135,8 +137,7 @@ def main() -> int:
 
     for rows, columns, name in SHAPES[:8:5] if given.quick else SHAPES:
         table = arms(torch, kernels, rows, columns, getattr(torch, name))
-        if given.arms:
-            table = {arm: row for arm, row in table.items() if arm in ("copy", *given.arms)}
+        table = {arm: row for arm, row in table.items() if arm == "copy" or any(word in arm for word in given.only)}
         if given.sustained:
             print(f"\n{rows} x {columns} {name}, two seconds each")
             sustained(torch, table)

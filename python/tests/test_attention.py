@@ -15,8 +15,9 @@ from hypothesis import strategies as st  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels._attention_forward import forward_kernel  # noqa: E402
-from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel, transpose_kernel  # noqa: E402
+from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel  # noqa: E402
 from pyptx.kernels._attention_plan import Forward  # noqa: E402
+from pyptx.kernels._attention_transposed import transpose_kernel  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
 
 hopper = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
@@ -285,6 +286,8 @@ def test_sinks(device):
         ((1, 2, 1, 70, 300, 128, 128), {"causal": True}),
         ((2, 1, 1, 33, 77, 64, 64), {"window": 20, "softcap": 4.0}),
         ((1, 2, 2, 130, 200, 256, 256), {}),
+        ((1, 2, 1, 130, 520, 128, 128), {"window": 280, "softcap": 4.0}),
+        ((1, 1, 1, 130, 520, 64, 48), {"causal": True, "window": 400}),
     ],
 )
 def test_fp8(shape, masks, device):
@@ -307,6 +310,24 @@ def test_fp8(shape, masks, device):
     near(got, want, 4e-2)
     torch.testing.assert_close(lse.double(), want_lse.double(), rtol=1e-3, atol=1e-2)
     near(kernels.attention(q, k, v, **masks), reference(*(each.double() for each in (q, k, v)), **masks)[0], 4e-2)
+
+
+@devices
+def test_fp8_of_more_heads_than_tiles_begin_with(device):
+    """The attention kernel transposes the values of the last ones; and of values that begin anywhere."""
+    q, k = (each.to(torch.float8_e4m3fn) for each in tensors(device, *[(2, 136, 8, 64)] * 2))
+    v = torch.randn(2 * 136 * 8 * 64 + 8, device=device).to(torch.float8_e4m3fn)[8:].view(q.shape)
+    near(kernels.attention(q, k, v), reference(*(each.double() for each in (q, k, v)))[0], 4e-2)
+
+
+@devices
+@pytest.mark.parametrize("causal", [False, True])
+def test_equal_scores_of_fp8_are_exact(causal, device):
+    """Their exponentials are one power of 2, which e4m3 has: only the result is rounded, to bf16."""
+    q, k, v = (each.to(torch.float8_e4m3fn) for each in tensors(device, *[(1, 1, 300, 128)] * 3))
+    q = torch.zeros_like(q)
+    want, _ = reference(*(each.double() for each in (q, k, v)), causal=causal)
+    near(kernels.attention(q, k, v, causal=causal), want, 2.5e-3)
 
 
 @devices

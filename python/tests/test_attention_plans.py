@@ -15,8 +15,9 @@ from test_attention import agrees, reference, tensors  # noqa: E402
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.kernels._attention_forward import forward_kernel  # noqa: E402
-from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel, transpose_kernel  # noqa: E402
+from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel  # noqa: E402
 from pyptx.kernels._attention_plan import taken_together  # noqa: E402
+from pyptx.kernels._attention_transposed import transpose_kernel  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
 
 MODULE = sys.modules["pyptx.kernels.attention"]
@@ -73,6 +74,47 @@ def test_plans_of_e4m3(causal, scaled):
     want, sums = reference(q.double() * of_q, k.double(), v.double() * of_v, causal=causal)
     assert (o.double() - want).norm() < 0.05 * want.norm()
     assert (lse.double() - sums).abs().max() < 5e-3  # e4m3's products are summed in 14 bits
+
+
+@pytest.mark.parametrize(("width", "values", "causal"), [(128, 48, True), (64, 64, False)])
+def test_values_are_transposed_beside_fetching(width, values, causal):
+    """By three CTAs, of whose tiles the second and the third wait for what `transpose_kernel` has left."""
+    plan = dataclasses.replace(MODULE._fp8_plan(width, 64, causal, False, False, 2, False, False), begun=True, ctas=3)
+    q, k, v = (each.to(FP8) for each in tensors("cpu", (1, 6, 333, width), (1, 3, 333, width), (1, 3, 333, values)))
+    padded, rows = 336, v.reshape(3, 333, values)
+    options = {"scale": width**-0.5, "together": 1} | ({"shift": 0} if causal else {})
+    with pyptx.simulator(check="all", raises=False) as run:
+        turned, counts = transpose_kernel(64, begun=True)(rows[:1], NP=padded, L=3)
+        turned, counts = turned.reshape(1, 3, values, padded), counts.reshape(2, 1, 3)
+        o, _ = fp8_kernel(bf16, plan)(q, k, turned, v, counts, **options)
+    assert [str(report) for report in run.reports] == []
+    whole = transpose_kernel(64)(rows, NP=padded)
+    assert torch.equal(turned.view(torch.uint8), whole.view(torch.uint8).reshape(turned.shape))
+    assert counts[1].unique().tolist() == [11]  # strips of 32 keys
+    want, _ = reference(*(each.double() for each in (q, k, v)), causal=causal)
+    assert (o.double() - want).norm() < 0.04 * want.norm()
+
+
+@pytest.mark.parametrize(("step", "every"), [(1.0, 96), (6.0, 96), (140.0, 400)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_bases_of_e4m3_that_rise(causal, step, every):
+    """Blocks are visited from the last key on: in some rows scores rise by so many exponents of 2, once in so many keys."""
+    q, k, v = (each.to(FP8) for each in tensors("cpu", *((1, 1, 700, 128),) * 3))
+    q[..., 0], k[..., 0] = torch.where(torch.arange(700) % 3 == 0, 16.0, 0.0).to(FP8), 0.0
+    k[..., 0] = ((700 - torch.arange(700)) // every * (step / 16 * math.log(2) * 128**0.5)).to(FP8)
+    o, lse = kernels.attention(q, k, v, causal=causal, lse=True)
+    want, sums = reference(*(each.double() for each in (q, k, v)), causal=causal)
+    assert ((o.double() - want).norm(dim=-1) < 0.15 * want.norm(dim=-1)).all()  # e4m3's products are summed in 14 bits
+    torch.testing.assert_close(lse.double(), sums, rtol=1e-3, atol=5e-2)
+
+
+@pytest.mark.parametrize("width", [64, 128, 256])
+@pytest.mark.parametrize("long", [0, 1, 2])
+def test_equal_scores_of_e4m3_are_not_made_again(width, long):
+    """Where a base was raised, sums of exponentials that are all the largest are no reason to raise it again."""
+    for causal in (False, True):
+        plan = MODULE._fp8_plan(width, width, causal, False, False, long, False, False)
+        assert plan.keys // 4 // plan.chains * 2**plan.shift < 448 > 2 ** (plan.shift + plan.slack)
 
 
 @pytest.mark.parametrize("heads", [512, 256, 96, 64, 30, 18, 15, 7])

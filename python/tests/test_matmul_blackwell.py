@@ -241,6 +241,12 @@ def test_cuts():
         blackwell_kernel(blackwell_cut(512, 512, 1, False), bf16, epilogue=Epilogue(activation="swiglu"))
 
 
+@pytest.mark.parametrize("c", [SINGLE, PAIR])
+def test_maps_are_asked_for_before_the_kernel_ahead_has_ended(c):
+    before, behind = blackwell_kernel(c, bf16).ptx().split("griddepcontrol.wait")
+    assert before.count("prefetch.tensormap") == 3 and "prefetch" not in behind
+
+
 @needs_ptxas
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
 @pytest.mark.parametrize("c", [SINGLE, PAIR])

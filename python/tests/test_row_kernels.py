@@ -169,10 +169,55 @@ NORMS = pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "layer_norm_w
 def test_rows_that_threads_of_a_cta_share(name, n, dtype, rows, workers, split, monkeypatch):
     """Groups of threads have no row, one, or several; with their sums over rows those of the CTA's other groups are added up."""
     few_clusters(monkeypatch, split, workers)
+    monkeypatch.setattr(norm, "SMALL", (0, 0))
     bits = torch.finfo(dtype).bits
     assert split.Split.wide_looping(n, bits).rows > 1
     with pyptx.simulator(check="all"):
         compare(name, tensors(name, (rows, n), dtype, "cpu"), TYPES[dtype])
+
+
+@NORMS
+@pytest.mark.parametrize("n, dtype", [(72, torch.bfloat16), (516, torch.float32), (1000, torch.float16)])
+def test_small_matrices_of_few_rows_a_cta(name, n, dtype, split, monkeypatch):
+    monkeypatch.setattr(split.Split, "_looping_over_aligned", lambda *_: pytest.fail("not of a small matrix"))
+    with pyptx.simulator(check="all"):
+        compare(name, tensors(name, (3, n), dtype, "cpu"), TYPES[dtype])
+
+
+@NORMS
+@pytest.mark.parametrize("turns, more", [(3, 1), (16, 0), (19, 5)])
+@pytest.mark.parametrize("n, dtype", [(72, torch.bfloat16), (5128, torch.bfloat16), (2052, torch.float32)])
+def test_backward_by_waves_of_workers(name, n, dtype, turns, more, split, monkeypatch):
+    """Two workers a wave, of so many turns, of few of which there is one wave; each row is met once, and sums have the same bits whichever worker is first."""
+    crowd, bits = split.Split.crowd, torch.finfo(dtype).bits
+    monkeypatch.setattr(split.Split, "crowd", lambda row, types: 2 if row.waves else crowd(row, types))
+    monkeypatch.setattr(split, "MOST_SUMS", 1)
+    monkeypatch.setattr(norm, "SMALL", (0, 0))
+    matrices = 4 if name.startswith("add") else 2
+    row = split.Split.wide_looping(n, bits, norm=1 + name.startswith("layer"), matrices=matrices)
+    rows, waves = 2 * row.rows * turns + more, len(row.waves) if turns >= 16 else 1
+    assert not row.waves or row.workers(rows, (bf16 if bits == 16 else f32,) * matrices) == 2 * waves
+    given = tensors(name, (rows, n), dtype, "cpu")
+    with pyptx.simulator(check="all"):
+        compare(name, given, TYPES[dtype])
+    found = []
+    for seed in (0, 1):
+        with pyptx.simulator(seed=seed, schedule="synchronisation"):
+            results = FUNCTIONS[name][0](*given)
+            results = results if isinstance(results, tuple) else (results,)
+            found.append(torch.autograd.grad([each.float().square().sum() for each in results], given))
+    assert all(map(torch.equal, *found))
+
+
+def test_who_comes_in_waves():
+    """One CTA a multiprocessor, of enough rows for each; layer_norm of warps does not."""
+    waves = {n: Split.wide_looping(n, 16).waves for n in (1024, 8192, 16384, 1001)}
+    assert waves == {1024: (64, 16, 6, 2), 8192: (64, 8, 2), 16384: (), 1001: ()}
+    assert [Split.wide_looping(n, 16, norm=2).waves for n in (1024, 4096, 8192)] == [(), (64, 8, 2), ()]
+    short, types = Split.wide_looping(1024, 16), (bf16, bf16)
+    assert [short.workers(rows, types) for rows in (1, 132, 15 * 2112, 16 * 2112)] == [1, 132, 132, 4 * 132]
+    longer = Split.wide_looping(5120, 16)  # of fewer rows the sums would be too many
+    assert [longer.workers(rows, types) for rows in (8192, 16384)] == [131, 4 * 132]
 
 
 @NORMS

@@ -428,11 +428,11 @@ def result_of(run, tensors, options: dict, sums: tuple, lse: bool, out, strided:
     if out is None:
         result = run(*tensors, **options)
     elif hasattr(out, "storage_offset") and (dense(out) is not out or not (strided or out.is_contiguous())):
-        result, logs = run(*tensors, **options)
-        result = copied(result, out), logs
+        result = run(*tensors, **options)
+        result = copied(result[0], out), result[1]
     else:
         result = run(*tensors, out=(out, memory_of_sums(tensors[0], sums)), **options)
-    return result if lse else result[0]
+    return result[:2] if lse else result[0]  # behind these JAX has what the kernel changes
 
 
 def check_beside_mask(others: dict):

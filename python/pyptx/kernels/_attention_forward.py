@@ -27,14 +27,14 @@ from pyptx.types import b16, b32, f32, pred, s32, u32, u64
 __all__ = ["forward_kernel"]
 
 
-def forward_kernel(dtype, plan: Forward):
+def forward_kernel(dtype, plan: Forward, computes=None):
     """The kernel: (q, k, v) to (o, log-sum-exp of the scores).
 
     q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV), o (B, H, M, DV), the sums (B, H, M) f32; HK divides H, D and DV are at
     most the plan's: copies fill what lies beyond with zeros, and store none of it.  Query i sees the keys up to i + shift
     where `right`, and from i + shift - reach on where `left`.  `together` heads share K and V in L2.  Where `biased` a tensor of
     q's type follows v, what is added to scores, with its strides as scalars; with `sinks` one more, (H) f32, and the sums have
-    exp(sink) in them.
+    exp(sink) in them.  `computes` takes the place of `Warpgroup`.
     """
 
     def tile(heads, length, width, rows):
@@ -54,7 +54,7 @@ def forward_kernel(dtype, plan: Forward):
     def body(Q, K, V, OUT, LSE, SINKS=None, BIAS=None, BEGINS=None, KEY_BEGINS=None):
         tiles = RaggedTile(plan, *ptx.global_ptrs(BEGINS, KEY_BEGINS)) if plan.ragged else Tiles(plan)
         tiles.take(bias=BIAS, sinks=SINKS)
-        write(plan, dtype, tiles, (Q, K, V, OUT), LSE)
+        write(plan, dtype, tiles, (Q, K, V, OUT), LSE, computes)
 
     return kernel(
         in_specs=(
@@ -94,6 +94,7 @@ def write(plan: Forward, dtype, tiles, tensors, sums, computes=None):
         ptx.setmaxnreg_dec(fetching)
         with ptx.if_(tid == 0):
             fetch(plan, shared, tiles, maps)
+        tiles.beside_fetching(tid)
     with ptx.else_():
         ptx.setmaxnreg_inc(computing)
         (computes or Warpgroup)(plan, dtype, shared, tid & 127, group - 1).run(tiles, maps[-1], out, lse)
@@ -152,6 +153,7 @@ def fetch(plan: Forward, shared: Shared, tiles: Tiles, maps):
         block(k_ring, shared.k_full, shared.k_empty, plan.at_k, plan.k_bytes, k_map, index, tiles.boxes_of_k)
 
     def values(index):
+        tiles.await_values()
         block(v_ring, shared.v_full, shared.v_empty, plan.at_v, plan.v_bytes, v_map, index, tiles.boxes_of_v)
 
     def queries(stage, phase, to, row):
@@ -171,6 +173,7 @@ def fetch(plan: Forward, shared: Shared, tiles: Tiles, maps):
         else:
             queries(stage, phase, shared.base + stage * plan.q_bytes, tiles.row)
             keys(tiles.last)
+        tiles.begin_values()
         for index in ptx.range_(tiles.last - 1, tiles.first - 1, -1):
             keys(index)
             values(index + 1)
@@ -299,7 +302,7 @@ class Warpgroup(Softmax):
         if self.plan.biased:
             yield tiles.first, True
             return
-        yield apply(s32, ptx.inst.max.s32, tiles.whole_last + 1, tiles.first), True
+        yield apply(s32, ptx.inst.max.s32, tiles.whole_last + (1 - self.plan.careful), tiles.first), True
         if self.plan.left:
             yield apply(s32, ptx.inst.max.s32, tiles.whole_first, tiles.first), False
         yield tiles.first, self.plan.left

@@ -1,37 +1,58 @@
 """The forward of attention for e4m3 on Hopper: the schedule of _attention_forward.py, with products that sum over 32 elements.
 
-Tensor cores take e4m3 by rows of the dimension that is summed over, so V comes transposed: `transpose_kernel` does that, and
-orders each 16 keys as the accumulators of q k^T lie in registers.  Rounded in pairs, these are then the operand A of p v.
-Exponentials count up to 2^8.75, below e4m3's 448, so that the small ones stay within its range.
+Tensor cores take e4m3 by rows of the dimension that is summed over, so V comes transposed, with each 16 keys in the order in which the
+accumulators of q k^T lie in registers: see _attention_transposed.py.  Rounded in pairs, these are then the operand A of p v.
+
+e4m3 ends at 448, and rounds to 0 below 2^-10.  Exponentials are made before it is known whether they fit: a block's sums, which are needed
+anyway, are at most 448 where all of them are.  If not, which is rare, the scores are there still, the base of exponents is raised, and
+they are made again.  So most blocks have no largest score.
 """
 
+import functools
+import operator
 import types
 from dataclasses import dataclass
 
-from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._attention_forward import Warpgroup, descriptor, write
 from pyptx.kernels._attention_plan import WIDE, Forward, k_major
-from pyptx.kernels._attention_sums import padded_begin, place_of
-from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, divided, quotient, signed
+from pyptx.kernels._attention_sums import padded_begin
+from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, signed
+from pyptx.kernels._attention_transposed import Transposer
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E
-from pyptx.types import b16, b32, e4m3, f32, s32, u8, u32, u64
+from pyptx.types import b16, b32, e4m3, f32, s32, u32, u64
 
-__all__ = ["Fp8", "fp8_kernel", "transpose_kernel"]
+__all__ = ["Fp8", "fp8_kernel"]
 
-THREADS = 256  # that transpose a tile
+LARGEST = 448.0  # number of e4m3
 
 
 @dataclass(frozen=True)
 class Fp8(Forward):
     """How the kernel for one size of heads is cut; `width` is 64 or a multiple of 128, `keys` a multiple of 32."""
 
-    slack: float = 1.75
-    margin: float = 1.0
-    shift: float = 7.0  # what the largest score's exponent is: whole, as 2^7 is exact in e4m3; with `slack` below 448
+    slack: float = 3.75
+    margin: float = 1.0  # whole, as `shift` is: a row of equal scores is exact
+    shift: float = 5.0  # what the largest score's exponent is; with `slack` below 448, and so is the sum of 12 of them
     scaled: bool = True  # scores and results of a head are multiplied by numbers
+    begun: bool = False  # the kernel transposes the values that `transpose_kernel` has left
     size = 1
     tails = False  # transposed values behind the last key are 0
+
+    @property
+    def careful(self) -> int:
+        """A row may have seen few keys, or none, before the first block without a mask."""
+        return int(self.right)
+
+    @property
+    def chains(self) -> int:
+        """Sums that a thread has of a row's exponentials, of 12 at most: those of equal scores are not made again."""
+        return 2 * -(-self.keys // 96)
+
+    @property
+    def registers(self) -> tuple[int, int]:
+        return {2: (56, 224), 3: (56, 152)}[self.groups] if self.begun else super().registers
 
     @property
     def box(self) -> int:
@@ -42,7 +63,7 @@ class Fp8(Forward):
 def fp8_kernel(out_type, plan: Fp8):
     """The kernel from (q, k, vt) in e4m3 to (o in `out_type`, log-sum-exp).  If `scaled`, scales follow vt.
 
-    q (B, H, M, D), k (B, HK, N, D), vt (B, HK, DV, NP) as `transpose_kernel` makes it, scales (2, H) f32: what scores and
+    q (B, H, M, D), k (B, HK, N, D), vt (B, HK, DV, NP) as `transpose_kernel` makes it, where `begun` v and counts, scales (2, H) f32: what scores and
     results of a head are multiplied by.  The rest as in `forward_kernel`; of sequences vt is (HK, DV, NP).
     """
 
@@ -57,14 +78,17 @@ def fp8_kernel(out_type, plan: Fp8):
         box = (*(1 for _ in outer), 1, plan.values, plan.box)
         return Tile(*outer, "HK", "DV", "NP", e4m3, tma_box=box, packed=False, tma_swizzle=f"{plan.box}B")
 
-    more = {"SCALES": Tile(2, "H", f32)} if plan.scaled else {}
+    more = {"ROWS": Tile("B", "HK", "N", "DV", e4m3, align=16), "COUNTS": Tile(2, "B", "HK", u32)} if plan.begun else {}
+    more |= {"SCALES": Tile(2, "H", f32)} if plan.scaled else {}
     more |= {"SINKS": Tile("H", f32)} if plan.sinks else {}
     if plan.ragged:
         more |= {"BEGINS": Tile("P", s32), "KEY_BEGINS": Tile("P", s32)}
 
-    def body(Q, K, V, OUT, LSE, SCALES=None, SINKS=None, BEGINS=None, KEY_BEGINS=None):
+    def body(Q, K, V, OUT, LSE, ROWS=None, COUNTS=None, SCALES=None, SINKS=None, BEGINS=None, KEY_BEGINS=None):
         tiles = RaggedFp8Tile(plan, *ptx.global_ptrs(BEGINS, KEY_BEGINS)) if plan.ragged else Fp8Tiles(plan)
         tiles.take(scales=SCALES, sinks=SINKS)
+        if plan.begun:
+            tiles.transposer = Transposer(tiles.B * tiles.HK, ROWS, V, COUNTS)
 
         def computes(*arguments):
             return Fp8Warpgroup(out_type, *arguments)
@@ -82,7 +106,8 @@ def fp8_kernel(out_type, plan: Fp8):
         out_specs=(
             tile("H", "M", "DV", 64, out_type, WIDE), Tile("H", "M", f32) if plan.ragged else Tile("B", "H", "M", f32),
         ),
-        raw_params=plan.scalars,
+        raw_params=[*plan.scalars, *[("u32", name) for name in ("DV", "NP")] * plan.begun],
+        mutates=("V", "COUNTS") if plan.begun else (),
         grid=(lambda H, M, P: grid(H, M, P=P)) if plan.ragged else (lambda B, H, M: grid(H, M, B)),
         block=(128 * (plan.groups + 1), 1, 1),
         reqntid=True,
@@ -92,6 +117,19 @@ def fp8_kernel(out_type, plan: Fp8):
 
 
 class Fp8Tiles(Tiles):
+    def beside_fetching(self, thread):
+        if self.plan.begun:
+            with ptx.if_(thread >= 32):
+                self.transposer.run(thread)
+
+    def begin_values(self):
+        if self.plan.begun:
+            self.transposer.begin(self.batch * self.HK + self.kv_head)
+
+    def await_values(self):
+        if self.plan.begun:
+            self.transposer.wait()
+
     def boxes_of_v(self, index, bytes_: int):
         plan = self.plan
         for first in range(0, plan.keys, plan.box):
@@ -120,6 +158,7 @@ class Fp8Warpgroup(Warpgroup):
         self.p = [reg.scalar(b32) for _ in range(plan.keys // 8)]
         self.v = descriptor(self.shared.base + plan.at_v, k_major(plan.box))
         self.of_values = reg.scalar(f32)
+        self.sums = [[reg.scalar(f32) for _ in range(plan.chains)] for _ in range(2)]
 
     def _reset(self):
         if self.plan.scaled:
@@ -149,111 +188,66 @@ class Fp8Warpgroup(Warpgroup):
 
     def _pack(self):
         for group in range(self.plan.keys // 16):
-            self._pack_group(group)
+            self._pack_group(group, self.scores[8 * group : 8 * group + 8])
 
-    def _pack_group(self, group: int):
+    def _pack_group(self, group: int, values):
         """Keys 8j + 2t and the next one, of j and j + 1, are the four of a register of A."""
         convert = ptx.inst.cvt.rn.satfinite.e4m3x2.f32
         for row in range(2):
-            halves = []
-            for j in (2 * group, 2 * group + 1):
-                halves.append(reg.scalar(b16))
-                convert(halves[-1], self.scores[4 * j + 2 * row + 1], self.scores[4 * j + 2 * row])
+            halves = [reg.scalar(b16), reg.scalar(b16)]
+            for half, i in zip(halves, (2 * row, 4 + 2 * row), strict=True):
+                convert(half, values[i + 1], values[i])
             ptx.inst.mov.b32(self.p[2 * group + row], halves)
 
     def _block(self, index, masked: bool):
         """As that of the other types; exponentials are rounded as they come, once p of the last block is no operand any more."""
-        plan, shared = self.plan, self.shared
         v_stage = self._issue()
-        negatives = self._negatives(index, masked)
+        if masked:
+            self._negatives(index, masked)
+        elif self.plan.softcap:
+            self._cap()
         ptx.wgmma.wait_group(0)
-        self._free(shared.v_empty[v_stage])
-        self._scale_where_grown()
-        for group in range(plan.keys // 16):
-            for i in range(8):
-                self._exponential(self.scores[8 * group + i], negatives[i // 2 % 2])
-            self._pack_group(group)
-        for row in range(2):
-            self._total_up(row)
+        self._free(self.shared.v_empty[v_stage])
+        if masked:
+            self._scale_where_grown()
+            self._exponentials()
+        else:
+            self._exponentials()
+            self._repeat_where_above()
+        for total, chains in zip(self.total, self.sums, strict=True):
+            for each in chains:
+                ptx.inst.add.f32(total, total, each)
+
+    def _exponentials(self):
+        """p and its sums.  The scores stay."""
+        for group in range(self.plan.keys // 16):
+            values = [apply(f32, ptx.inst.mov.f32, each) for each in self.scores[8 * group : 8 * group + 8]]
+            for i, each in enumerate(values):
+                self._exponential(each, self.negatives[i // 2 % 2])
+            self._pack_group(group, values)
+            self._sum_up(group, values)
+
+    def _sum_up(self, group: int, values):
+        turns = self.plan.chains // 2
+        for i in range(4):
+            row, odd = divmod(i, 2)
+            chain = self.sums[row][odd + 2 * (group % turns)]
+            if group < turns:
+                ptx.inst.add.f32(chain, values[i], values[i + 4])
+                continue
+            for each in (values[i], values[i + 4]):
+                ptx.inst.add.f32(chain, chain, each)
+
+    def _repeat_where_above(self):
+        first, *others = [each > LARGEST for chains in self.sums for each in chains]
+        above = functools.reduce(operator.or_, others, first)
+        with ptx.if_(ptx.warp.vote("any", above, 0xFFFFFFFF)):
+            self._raise([self._highest(row) for row in range(2)])
+            self._scale()
+            self._exponentials()
 
     def _finish(self, row: int):
         scale = super()._finish(row)
         if self.plan.scaled:
             ptx.inst.mul.rn.f32(scale, scale, self.of_values)
         return scale
-
-
-def transpose_kernel(columns: int = 128, ragged: bool = False):
-    """The kernel: v (L, N, DV) to (L, DV, NP), bytes; NP is a multiple of 16, and what is behind the last key is 0.
-
-    Of each 16 keys, key 8h + 2t + e lies at 4t + 2h + e.  N, DV: any with DV a multiple of 16.  A CTA takes 64 or 128
-    columns of v, `columns` lanes' worth of 4 beside each other, and 16 keys a lane.  `ragged`: v (N, L, DV) and behind it (P)
-    begins of sequences, whose keys begin at `padded_begin` of NP."""
-    lanes = columns // 4  # of a row
-    keys = 16 * THREADS // lanes
-
-    made = kernel(
-        in_specs=(
-            Tile(*("N", "L") if ragged else ("L", "N"), "DV", e4m3, align=16), *[Tile("P", s32)] * ragged,
-        ),
-        out_specs=(Tile("L", "DV", "NP", e4m3, align=16),),
-        raw_params=[("u32", name) for name in ("N", "DV", "NP", *["L", "P"] * ragged)],
-        grid=lambda L, DV, NP: (-(-NP // keys) * L, -(-DV // columns), 1),  # x alone has room for many heads
-        block=(THREADS, 1, 1),
-        reqntid=True,
-        dependent_launch=True,
-        arch="sm_90a",
-    )  # fmt: skip
-
-    def body(V, OUT, BEGINS=None):
-        ptx.griddepcontrol.wait()
-        ptx.griddepcontrol.launch_dependents()
-        source, to = ptx.global_ptrs(V, OUT)
-        length, width, padded = (ptx.param(u32, name) for name in ("N", "DV", "NP"))
-        memory = smem.alloc(u8, columns * keys, align=16)
-        base = reg.scalar(u32)
-        ptx.inst.mov.u32(base, memory.name)
-        thread = reg.from_(ptx.special.tid.x(), u32)
-        line, place = divided(reg.from_(ptx.special.ctaid.x(), u32), quotient(padded + (keys - 1), keys))
-        first_key, first = place * keys, reg.from_(ptx.special.ctaid.y(), u32) * columns
-        lane, group = thread & (lanes - 1), thread >> (lanes.bit_length() - 1)
-        column = first + (lane << 2)
-        key = first_key + (group << 4)
-        wide = apply(u64, ptx.inst.cvt.u64.u32, width)
-        if ragged:
-            key, length = place_of(ptx.param(u32, "P"), *ptx.global_ptrs(BEGINS), key)
-            heads = ptx.param(u32, "L")
-            at = source + (apply(u64, ptx.inst.mul.wide.u32, key, heads) + line) * wide + column
-            wide = wide * apply(u64, ptx.inst.cvt.u64.u32, heads)
-        else:
-            at = source + (apply(u64, ptx.inst.mul.wide.u32, line, length) + key) * wide + column
-        words = [reg.scalar(b32, init=0) for _ in range(16)]
-        for i, word in enumerate(words):
-            ptx.inst.ld.global_.nc.b32(word, ptx.addr(at + wide * i), pred=(key + i < length) & (column < width))
-        # Bytes of one column side by side, from the keys 2t, 2t + 1, 8 + 2t, 9 + 2t.
-        rows = [[], [], [], []]
-        for t in range(4):
-            low, high = words[2 * t : 2 * t + 2], words[8 + 2 * t : 10 + 2 * t]
-            for half, (bytes_, pairs) in enumerate(((0x5140, (0x5410, 0x7632)), (0x7362, (0x5410, 0x7632)))):
-                both = [apply(b32, ptx.inst.prmt.b32, *each, bytes_) for each in (low, high)]
-                for i, pick in enumerate(pairs):
-                    rows[2 * half + i].append(apply(b32, ptx.inst.prmt.b32, *both, pick))
-        # Rows of a column's keys, whose pieces of 16 bytes are swizzled by the number of the lane.
-        own = base + lane * (4 * keys) + ((group ^ (lane & 7)) << 4)
-        for i, row in enumerate(rows):
-            ptx.inst.st.shared.v4.b32(ptx.addr(own, i * keys), row)
-        ptx.bar.sync(0)
-        pieces = keys // 16
-        piece, row = thread & (pieces - 1), thread >> (pieces.bit_length() - 1)
-        for turn in range(0, columns, THREADS // pieces):
-            each = row + turn
-            taken = [reg.scalar(b32) for _ in range(4)]
-            ptx.inst.ld.shared.v4.b32(taken, ptx.addr(base + each * keys + ((piece ^ ((each >> 2) & 7)) << 4)))
-            at = (apply(u64, ptx.inst.mul.wide.u32, line, width) + (first + each)) * apply(
-                u64, ptx.inst.cvt.u64.u32, padded
-            ) + (first_key + (piece << 4))
-            inside = (first + each < width) & (first_key + (piece << 4) < padded)
-            ptx.inst.st.global_.v4.b32(ptx.addr(to + at), taken, pred=inside)
-        ptx.ret()
-
-    return made(with_tensors("attention_transposed", ("V", *["BEGINS"] * ragged, "OUT"), body))

@@ -3,7 +3,17 @@
 import functools
 from dataclasses import dataclass
 
-__all__ = ["BIAS", "EVERYONE", "K_MAJOR", "MULTIPROCESSORS", "WIDE", "Forward", "k_major", "taken_together"]
+__all__ = [
+    "BIAS",
+    "EVERYONE",
+    "K_MAJOR",
+    "MULTIPROCESSORS",
+    "WIDE",
+    "Forward",
+    "begun_with",
+    "k_major",
+    "taken_together",
+]
 
 MULTIPROCESSORS = 132  # of an H200
 L2_BYTES = 32e6  # bytes of K and V that L2 keeps
@@ -56,6 +66,7 @@ class Forward:
     sinks: bool = False  # each head has a logit whose exponential is added to the sum
 
     size = 2  # bytes of an element of q, k, v
+    careful = 0  # blocks below the masked ones that are taken as these are
 
     @property
     def line(self) -> int:
@@ -168,6 +179,16 @@ def taken_together(cut: Forward, heads: int, per: int, queries: int, keys: int, 
     if not balanced:
         return max(each for each in range(1, most + 1) if max(1, heads) % each == 0)
     return max(1, heads) if few else _balanced(heads, -(-queries // cut.rows), most, _cost_of_none(cut, queries, keys))
+
+
+def begun_with(cut: Forward, queries: int, together: int, per: int, lines: int) -> int:
+    """With how many of so many heads of K and V, of which `per` of Q share one, the first tiles of all CTAs begin; 0 where transposing
+    the others meanwhile gained nothing, by docs/performance/attention.md, or they are fewer.  `together` by `taken_together`."""
+    least, most = (513, 4096) if cut.right else (1, 2048)
+    side_by_side = -(-MULTIPROCESSORS // max(1, -(-queries // cut.rows)))
+    heads = (together or 2 * side_by_side) if cut.right else side_by_side + 1
+    first = -(-heads // per)
+    return first if cut.width <= 128 and least <= queries <= most and 2 * first <= lines else 0
 
 
 def _cost_of_none(cut: Forward, queries: int, keys: int) -> float:

@@ -126,6 +126,15 @@ class Tiles:
 
     boxes_of_v = boxes_of_k
 
+    def beside_fetching(self, thread):
+        """What the warpgroup that fetches does by threads that do not."""
+
+    def begin_values(self):
+        """Of a new tile."""
+
+    def await_values(self):
+        """Until the tile's may be fetched."""
+
     def query(self, row):
         """The number of the query in a row."""
         return row

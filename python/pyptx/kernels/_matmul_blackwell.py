@@ -30,6 +30,7 @@ from pyptx.kernels._matmul_tiles import (
     Ring,
     Tiles,
     address,
+    fetch_maps,
     keep_ends,
     kernel_of_tiles,
 )
@@ -115,6 +116,8 @@ class Product:
         with ptx.if_(self.warp == 2):
             ptx.tcgen05.alloc(ptx.addr(address(self.slot)), self.tensor_columns, cta_group=c.cm)
             ptx.tcgen05.relinquish_alloc_permit(cta_group=c.cm)
+        with ptx.if_(self.thread == 32):
+            fetch_maps(self.maps)
         with ptx.if_(self.thread == 0):
             for stage in range(c.stages):
                 ptx.mbarrier.init(self.full[stage], 1)

@@ -2,7 +2,8 @@
 
 What tensor cores add up goes to f32 registers by fma, as they keep about 14 bits of products of fp8.  Of tiles of up to 128 columns there are
 registers for the sums of two steps: the fma of one run beside the wgmma of the other.  A tile's first two steps begin before its place is
-known; while they run its scales are loaded, and the tile before is stored.  Of wider tiles the fma run beside the wgmma of the other warpgroup.
+known; while they run its scales are loaded, and the tile before is stored.  Of wider tiles the fma run beside the wgmma of another warpgroup,
+which begins a tile when the first one has its first step's sums: who begin together would also scale together.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyptx import ptx, reg
 from pyptx.kernels._epilogue import BlockScales
-from pyptx.kernels._matmul_tiles import Place, copied
+from pyptx.kernels._matmul_tiles import WARPGROUP, Place, copied
 from pyptx.types import f32, u32
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pyptx.kernels._matmul_store import Store
 
 __all__ = ["BlockSums", "PairedSums"]
+
+SUMMED, BEGUN = 1, 2  # barriers, behind those of each warpgroup
 
 
 class BlockSums:
@@ -50,12 +53,27 @@ class BlockSums:
         self.clear()
         left = copied(self.product.steps)  # steps that have not begun
         self.one.start(self.scales(place), left > 0)
-        for _ in ptx.range_(0, self.product.steps, dtype=u32):
+        first, others = self.store.consumer == 0, self.store.consumer > 0
+        self.meet(SUMMED, ptx.bar.sync, others)
+        self.meet(BEGUN, ptx.bar.arrive, others)
+        left -= 1
+        self.one.begin()
+        self.one.finish(0, left > 0, lambda: self.meet(SUMMED, ptx.bar.arrive, first))
+        for _ in ptx.range_(1, self.product.steps, dtype=u32):
             left -= 1
             self.one.begin()
             self.one.finish(0, left > 0)
+        self.meet(BEGUN, ptx.bar.sync, first)
         self.store.pack([self.acc], place)
         self.store.all()
+
+    def meet(self, number: int, barrier, whose):
+        """By the first warpgroup or by all others: `SUMMED`, these wait until that one has its first sums; `BEGUN`, that one, until these have
+        waited, as it may not arrive again before."""
+        consumers = self.product.c.consumers
+        if consumers > 1:
+            with ptx.if_(whose):
+                barrier(consumers + number, consumers * WARPGROUP)
 
     def end(self):
         pass
@@ -130,10 +148,12 @@ class Step:
         ptx.inst.mov.u32(self.stage, position.stage)
         position.advance()
 
-    def finish(self, newer: int, again=False):
+    def finish(self, newer: int, again=False, summed=None):
         """Waits until all but the `newer` steps are done, and adds this one's sums.  `again`: whether (a predicate, True or False) this one's
-        registers serve a later step, whose scales are loaded meanwhile."""
+        registers serve a later step, whose scales are loaded meanwhile.  `summed` writes what comes before they are added."""
         ptx.wgmma.wait_group(newer)
+        if summed:
+            summed()
         self.product.release(self.stage)
         factors = self.scales.factors(self.raw)
         if again is not False:

@@ -78,18 +78,11 @@ def kernel_of(p: Problem):
         return mma_kernel(
             p.dtype, p.out, p.a_k_major, p.b_k_major, min(p.a_width, 16), min(p.b_width, 16), batched, p.epilogue
         )
-    once = fills_once(p) or once_of(p)
-    if (
-        (p.m <= 128 or is_narrow(p) or is_long(p))
-        and not once
-        and p.epilogue.scales != "block"
-        and not batched
-        and p.a_k_major
-        and p.dtype != s8
-        and not p.epilogue.gated
-    ):
-        return stream_kernel(stream_of(p.m, p.n, p.k), p.dtype, p.b_k_major, p.out, p.epilogue)
     gated = p.epilogue.gated
+    streams = p.epilogue.scales != "block" and not batched and p.a_k_major and p.dtype != s8 and not gated
+    once = None if streams and tall_of(p.m, p.n, p.k, p.b_k_major) else fills_once(p) or once_of(p)
+    if streams and not once and (p.m <= 128 or is_narrow(p) or is_long(p)):
+        return stream_kernel(stream_of(p.m, p.n, p.k, p.b_k_major), p.dtype, p.b_k_major, p.out, p.epilogue)
     if p.epilogue.scales == "block":
         c = blocks_of(p.m, p.n, gated=gated)
     elif once:
@@ -131,7 +124,6 @@ PAIR = Config(128, 64, 8, cm=2)
 WIDE_PAIR, WIDE_PAIR_OF_KN = Config(128, 96, 7, cm=2), Config(128, 96, 6, cm=2)
 LOW_PAIR = Config(128, 96, 7, cn=2, turned=True)
 SHORT_PAIR, SHORT_PAIR_OF_KN = Config(64, 112, 9, consumers=1, cm=2), Config(64, 128, 8, consumers=1, cm=2)
-HALVES = Config(64, 64, 12, consumers=1, cn=2, turned=True)
 FOUR = Config(64, 112, 8, consumers=1, cm=4, turned=True)
 
 
@@ -147,8 +139,6 @@ def fills_once(p: Problem) -> Config | None:
     if p.epilogue == NOTHING:
         if 96 < p.m <= FOUR.bn and 88 < -(-p.n // 64) <= 120:
             return FOUR
-        if FOUR.bn < p.m <= 128 and in_halves(p.n) and not p.b_k_major:  # else a stream is quicker
-            return HALVES
         if p.m > 176 and p.k <= 8192 and in_halves(p.n):  # else a stream in parts of K is quicker
             return next(c for c, *_ in CANDIDATES if c.cn == 2 and c.turned and 2 * c.bn >= p.m)
         if 160 < p.m <= 192 and 88 < 2 * -(-p.n // 128) <= MULTIPROCESSORS:
@@ -182,7 +172,7 @@ def inside(c: Config, p: Problem) -> Config:
 # With scales of blocks there are three sets of accumulators, and K is walked in one direction only.  Two CTAs share their rows of A.
 BLOCKS = Config(bm=128, bn=128, stages=6, cn=2, swing=False)
 # Two sets: a warpgroup scales while the other multiplies.  A wave of them takes 1.5 of the time of one of the others.
-WIDE_BLOCKS, WIDE_WAVE = Config(bm=128, bn=192, stages=4, overlap=False, swing=False), 1.5
+WIDE_BLOCKS, WIDE_WAVE = Config(bm=128, bn=192, stages=4, group=8, overlap=False, swing=False), 1.5
 # Of 64 rows, and of 128.
 ONCE = (
     (Config(64, 48, 12, consumers=1, ahead=AHEAD), Config(64, 112, 8, consumers=1, ahead=AHEAD)),
@@ -191,10 +181,10 @@ ONCE = (
 
 
 def blocks_of(m: int, n: int, grouped: bool = False, gated: bool = False, batch: int = 1) -> Config:
-    """Pairs of CTAs along N; along M, or none, where that leaves one of a pair without a tile."""
+    """Pairs of CTAs along N; along M, or none, where that leaves one of a pair without a tile; wide tiles alone."""
     waves, wide = (-(-(-(-m // 128) * -(-n // c.bn) * batch) // MULTIPROCESSORS) for c in (BLOCKS, WIDE_BLOCKS))
     if not gated and wide * WIDE_WAVE < waves:
-        return replace(WIDE_BLOCKS, cm=2 if -(-m // 128) % 2 == 0 and not grouped else 1)
+        return WIDE_BLOCKS
     if -(-n // (64 if gated else 128)) % 2 == 0:
         return BLOCKS
     return replace(BLOCKS, cm=2 if -(-m // 128) % 2 == 0 and not (grouped or gated) else 1, cn=1)
@@ -345,10 +335,31 @@ def for_output(c: Config, bits: int) -> Config:
 LATE = {"late": True, "ahead": 2}
 
 
+def tall_of(m: int, n: int, k: int, b_k_major: bool) -> StreamConfig | None:
+    """Of 33 to 128 rows whose products wgmma makes by 64 of them: columns are any multiple of 8, so many that clusters of two, three or four
+    fill the GPU once."""
+    if not 32 < m <= 128 or k < 4096 or not b_k_major:
+        return None
+    if in_thirds(n):
+        parts, at_once = 3, 39
+    elif 64 * 66 < n <= 96 * 66:
+        parts, at_once = 2, 66
+    elif 1024 <= n <= 2048:
+        parts, at_once = 4, 30
+    else:
+        return None
+    deep = 1 if m > 64 else 2
+    return StreamConfig.of(
+        -(-m // 8) * 8, parts, 8 * -(-n // (8 * at_once)), tall=True, deep=deep, late=True, ahead=2 // deep
+    )
+
+
 @functools.lru_cache(4096)
-def stream_of(m: int, n: int, k: int) -> StreamConfig:
+def stream_of(m: int, n: int, k: int, b_k_major: bool = True) -> StreamConfig:
     """64 columns a CTA and K in parts while that leaves multiprocessors idle; 128 columns where they fill the GPU.  CTAs that leave room for
     others on their multiprocessor let those of the next kernel begin."""
+    if tall := tall_of(m, n, k, b_k_major):
+        return tall
     rows, tiles = max(8, 1 << (m - 1).bit_length()), -(-n // 64)
 
     def made(parts, bn, share=1, *more, **told):
@@ -357,25 +368,27 @@ def stream_of(m: int, n: int, k: int) -> StreamConfig:
 
     if rows > 128:
         parts = 2 if 96 < 2 * tiles <= MULTIPROCESSORS else 3 if in_thirds(n) else 4
-        return StreamConfig.of(-(-m // 8) * 8, parts, 64, batch=8)
+        return StreamConfig.of(-(-m // 8) * 8, parts, 64, **LATE)
     if n > 64 * MULTIPROCESSORS:
         once = n <= 128 * MULTIPROCESSORS
         if rows >= 64:
             return made(1, 128, 4 if once or rows == 64 else 2, 1, once, ahead=AHEAD)
         return made(1, 128, 1, 2, once, **({} if once else LATE))
     if MULTIPROCESSORS < 2 * tiles <= 196 and rows in (8, 32, 64):
-        return made(2, 128, 1, 2, batch=4) if rows == 8 else made(2, 64, 1, 3, batch=4, **(LATE if rows == 32 else {}))
-    if rows == 128 and in_thirds(n) and k >= 4096:
-        return made(3, 64, batch=4, deep=2, **LATE)
+        return made(2, 128, 1, 2) if rows == 8 else made(2, 64, 1, 3)
+    if in_thirds(n) and k >= 4096 and rows != 64:
+        if rows <= 16:
+            return made(3, 64, 1, 2, deep=2, ahead=1)
+        return made(3, 64, late=True, **({"ahead": 4} if rows == 128 else {"deep": 2, "ahead": 1}))
     parts = 1
     while parts < (4 if rows < 64 else 2) and tiles * parts * 2 <= MULTIPROCESSORS and k >= 512 * parts:
         parts *= 2
-    if rows == 16 and parts == 1:
-        return made(1, 64, 1, 2, True, deep=2, ahead=1)
+    if (rows == 16 and parts == 1) or (rows <= 16 and parts == 2):
+        return made(parts, 64, 1, 2, True, deep=2, ahead=1)
+    if parts == 2:
+        return made(parts, 64, deep=2, late=True, ahead=1)
     if rows < 64:
-        return made(parts, 64, 1, 3 if parts == 4 or (parts == 2 and rows < 32) else 2, True)
-    if parts > 1:
-        return made(parts, 64, 1, 1, True, batch=4, deep=2, **LATE)
+        return made(parts, 64, 1, 3 if parts == 4 else 2, True)
     if rows == 64:
         return made(1, 64, 1, 2, True)
     return made(1, 64, 4 if n <= 64 * 112 else 1, 1, True, ahead=AHEAD)
@@ -396,6 +409,7 @@ def streams() -> list[StreamConfig]:
         (200, 2112, 7168),
         (100, 8192, 4096),
         (100, 28672, 4096),
+        (40, 6144, 4096),
     ]
     return list(dict.fromkeys(stream_of(*size) for size in sizes))
 

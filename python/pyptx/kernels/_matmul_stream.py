@@ -1,9 +1,9 @@
 """C = A B on Hopper where A has few rows.  Its speed depends on how fast B, the weights, comes from memory.
 
-B's columns are what wgmma calls rows (64 of a warpgroup), and A's few rows its columns, 8 to 128.  One warp keeps some 200 KB of
-tensor copies in flight, over the ends of tiles, and one or two warpgroups multiply.  Where there are too few tiles for all
-multiprocessors, the CTAs of a cluster take parts of K, and add up what they have through distributed shared memory, always in
-the same order.  L2 evicts B, which is read once, before A and what other kernels left there; but that of more than 128 rows may be
+B's columns are what wgmma calls rows (64 of a warpgroup), and A's few rows its columns, 8 to 256; of a tall stream it is the other way round,
+and a CTA has any multiple of 8 columns.  One warp keeps some 200 KB of tensor copies in flight, over the ends of tiles, and the others multiply.
+Where there are too few tiles for all multiprocessors, the CTAs of a cluster take parts of K, and add up what they have through distributed
+shared memory, always in the same order.  L2 evicts B, which is read once, before A and what other kernels left there; but that of more than 128 rows may be
 small enough to stay.
 """
 
@@ -27,15 +27,18 @@ from pyptx.kernels._matmul_tiles import (
     quotient,
 )
 from pyptx.kernels._registers import narrowed
-from pyptx.types import PtxType, bf16, f32, u8, u32, u64
+from pyptx.types import PtxType, b32, bf16, f32, u8, u32, u64
 
 __all__ = ["StreamConfig", "stream_kernel"]
+
+APART = 240  # rows
+BATCH = 4  # quads of the result that are loaded before the first is stored
 
 
 @dataclass(frozen=True)
 class StreamConfig:
     """`rows`: of A, a multiple of 8; `parts`: of K, and `share`: neighbours that share A, whose product is the CTAs of a cluster; `bn`: columns of
-    B of a CTA; `stages`: of `deep` times 128 bytes of K; `late`: the next kernel may begin when the last stage of a tile is asked for, else
+    B of a CTA; `tall`: whether wgmma multiplies 64 rows of A, else 64 columns of B, at a time; `stages`: of `deep` times 128 bytes of K; `late`: the next kernel may begin when the last stage of a tile is asked for, else
     with this one; `ahead`: stages of B that go to L2 before the kernel ahead has ended."""
 
     rows: int
@@ -45,7 +48,7 @@ class StreamConfig:
     share: int = 1
     resident: int = 1  # CTAs of a multiprocessor
     once: bool = False  # whether there are not more tiles than clusters; so it is where K is in parts
-    batch: int = 1  # quads of the result whose parts are loaded before the first is added
+    tall: bool = False
     deep: int = 1
     late: bool = False
     ahead: int = 0
@@ -56,24 +59,68 @@ class StreamConfig:
     ) -> "StreamConfig":
         """The configuration with as many stages as there is room for."""
         made = cls(rows, parts, bn, 1, share, resident, once or parts > 1, **more)
-        room = 226_000 // resident - 1_500 - (0 if made.once else rows * made.pitch)
-        stages = min(16 // made.deep, room // ((rows + bn) * ROW * made.deep))
+        room = 226_000 // resident - 1_500 - made.landing * made.apart - (0 if made.once else made.staged)
+        stages = min(16 // made.deep, room // ((made.lines + bn) * ROW * made.deep))
         if stages < 2:  # one is free when the next one's products have been started
             raise ValueError(f"{made}: there is room for {stages} stages; a stream has two at least")
         return replace(made, stages=stages)
 
     @property
+    def lines(self) -> int:
+        """Rows of A in a stage: of a tall stream, zeros behind the others."""
+        return -(-self.rows // 64) * 64 if self.tall else self.rows
+
+    @property
     def consumers(self) -> int:
-        return self.bn // 64
+        return (self.lines if self.tall else self.bn) // 64
+
+    @property
+    def groups(self) -> int:
+        """Of four accumulators of a thread: eight of what wgmma calls columns."""
+        return (self.bn if self.tall else self.rows) // 8
+
+    @property
+    def mine(self) -> int:
+        """The most groups that one CTA of a cluster adds up."""
+        return -(-self.groups // self.parts)
+
+    def of_part(self, part: int) -> range:
+        """The groups that one adds up."""
+        return range(part * self.groups // self.parts, (part + 1) * self.groups // self.parts)
+
+    @property
+    def slot(self) -> int:
+        """Bytes of what one leaves another."""
+        return self.mine * self.consumers * WARPGROUP * WORD
+
+    @property
+    def landing(self) -> int:
+        """Bytes of what others leave."""
+        return (self.parts - 1) * self.slot
+
+    @property
+    def apart(self) -> bool:
+        """Whether that has room of its own; of more rows it lies in the ring, and who leaves it waits until all have multiplied."""
+        return self.parts > 1 and self.rows <= APART
 
     @property
     def threads(self) -> int:
         return self.consumers * WARPGROUP + 32
 
     @property
+    def area(self) -> tuple[int, int]:
+        """Rows and columns of the result that a CTA adds up."""
+        return (self.lines, self.mine * 8) if self.tall else (self.mine * 8, self.bn)
+
+    @property
     def pitch(self) -> int:
-        """Bytes between rows of the staged result: 16 beyond a multiple of 64, so that no two threads of a warp meet in a bank."""
-        return self.bn * 4 + 16
+        """Bytes between rows of the staged result, so that no two threads of a warp meet in a bank."""
+        wide = self.area[1] * 4
+        return wide + (32 - wide) % 128 if self.tall else wide + 16
+
+    @property
+    def staged(self) -> int:
+        return self.area[0] * self.pitch
 
 
 class Stream:
@@ -81,33 +128,24 @@ class Stream:
 
     def __init__(self, c: StreamConfig, a: Operand, b: Operand, out: PtxType, epilogue: Epilogue, whole: bool):
         self.c, self.a, self.b, self.out, self.epilogue, self.whole = c, a, b, out, epilogue, whole
-        self.stage_bytes = c.deep * (a.bytes + b.bytes)
+        self.block_of_a = c.lines * ROW
+        self.stage_bytes = c.deep * (self.block_of_a + b.bytes)
+        self.copied_bytes = c.deep * (a.bytes + b.bytes)  # of a stage
         self.bk = c.deep * a.bk
 
     def write(self, A, B, C, **more):
         c, self.more = self.c, more
         self.maps = A.tma_desc(), B.tma_desc()
         (self.pointer,) = ptx.global_ptrs(C)
-        # The result of the only tile takes the place of what was copied.
-        result = c.rows * c.pitch
-        self.ring = smem.alloc(u8, max(c.stages * self.stage_bytes, result if c.once else 0), align=1024)
-        self.staged = self.ring if c.once else smem.alloc(u8, result, align=128)
-        self.full, self.empty = smem.mbarrier(c.stages), smem.mbarrier(c.stages)
+        self.allocate()
         thread = reg.from_(ptx.special.tid.x(), u32)
         producer = thread == c.consumers * WARPGROUP
-        with ptx.if_(producer):
-            fetch_maps(self.maps)
-        with ptx.if_(thread == 0):
-            for stage in range(c.stages):
-                ptx.mbarrier.init(self.full[stage], 1)
-                ptx.mbarrier.init(self.empty[stage], c.consumers * 4 * c.share)
-            ptx.fence.mbarrier_init()
-        if c.share > 1:
-            ptx.cluster.sync()
-        else:
-            ptx.bar.sync(0)
+        self.prepare(thread, producer)
         rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
         self.part, self.member = rank >> (c.share.bit_length() - 1), rank & (c.share - 1)
+        if c.parts > 1:
+            with ptx.if_(thread == 0):
+                self.expect()
         self.n = ptx.param(u32, "N")
         steps = (ptx.param(u32, "K") + (self.bk - 1)) >> (self.bk.bit_length() - 1)
         self.first = over(self.part * steps, c.parts)
@@ -122,18 +160,61 @@ class Stream:
             self.produce()
         with ptx.if_(thread < c.consumers * WARPGROUP):
             self.consume(thread)
-        if c.parts > 1:  # the cluster had one tile
-            ptx.cluster.sync()
-            with ptx.if_(thread < c.consumers * WARPGROUP):
-                self.reduce(thread, self.place(reg.from_(ptx.sreg("%clusterid.x"), u32)))
-        if c.parts * c.share > 1:
-            ptx.cluster.sync()  # others may still read this CTA's memory, or arrive at its barriers
+        if c.parts > 1:
+            with ptx.else_():
+                self.meet()
+        if c.share > 1:
+            ptx.cluster.sync()  # others may still arrive at this CTA's barriers
         ptx.ret()
+
+    def allocate(self):
+        """The result of the only tile takes the place of what was copied."""
+        c = self.c
+        behind = 0 if c.apart else c.landing  # in the ring, before what is staged
+        self.ring = smem.alloc(u8, max(c.stages * self.stage_bytes, behind + c.staged if c.once else 0), align=1024)
+        self.landing = smem.alloc(u8, c.landing, align=128) if c.apart else self.ring
+        self.staged = address(self.ring) + behind if c.once else address(smem.alloc(u8, c.staged, align=128))
+        self.full, self.empty = smem.mbarrier(c.stages), smem.mbarrier(c.stages)
+        if c.parts > 1:
+            self.landed = smem.mbarrier(1)
+
+    def prepare(self, thread, producer):
+        """Barriers, and what no copy writes."""
+        c = self.c
+        with ptx.if_(producer):
+            fetch_maps(self.maps)
+        with ptx.if_(thread == 0):
+            for stage in range(c.stages):
+                ptx.mbarrier.init(self.full[stage], 1)
+                ptx.mbarrier.init(self.empty[stage], c.consumers * 4 * c.share)
+            if c.parts > 1:
+                ptx.mbarrier.init(self.landed[0], 1)
+            ptx.fence.mbarrier_init()
+        if c.lines > c.rows:
+            self.clear(thread)
+        if c.share > 1:
+            ptx.cluster.sync()
+        else:
+            ptx.bar.sync(0)
+        if c.apart:
+            ptx.cluster.arrive()  # from here on others may leave their parts
+
+    def clear(self, thread):
+        """Zeros in the lines of A that are not copied, a word of each block in a thread's turn."""
+        c, zero = self.c, reg.scalar(b32, init=0)
+        words = (c.lines - c.rows) * ROW // WORD
+        for first in range(0, words, c.threads):
+            at = thread + first
+            to = address(self.ring) + (c.deep * self.b.bytes + c.rows * ROW) + at * WORD
+            for stage, block in itertools.product(range(c.stages), range(c.deep)):
+                there = ptx.addr(to, stage * self.stage_bytes + block * self.block_of_a)
+                ptx.inst.st.shared.v4.b32(there, [zero] * 4, pred=at < words)
+        ptx.fence.proxy_async_shared_cta()
 
     def tiles(self):
         """A loop over the cluster's tiles: yields the first column of this CTA's part."""
         c = self.c
-        count = (self.n + (c.bn * c.share - 1)) >> ((c.bn * c.share).bit_length() - 1)
+        count = over(self.n + (c.bn * c.share - 1), c.bn * c.share)
         for t in ptx.range_(reg.from_(ptx.sreg("%clusterid.x"), u32), count, reg.from_(ptx.sreg("%nclusterid.x"), u32)):
             yield self.place(t)
 
@@ -171,29 +252,34 @@ class Stream:
                         ptx.griddepcontrol.launch_dependents()
                 full = self.full[ring.stage]
                 ptx.mbarrier.wait(self.empty[ring.stage], ring.parity ^ 1)
-                ptx.mbarrier.arrive_expect_tx(full, self.stage_bytes)
+                ptx.mbarrier.arrive_expect_tx(full, self.copied_bytes)
                 to = base + ring.stage * self.stage_bytes
                 for block in range(c.deep):
                     for at, where in self.copies_of_b(column, k):
                         there = ptx.addr(to, block * self.b.bytes + at)
                         ptx.tensor_copy.load(there, self.maps[1], where, full, cache_hint=hint)
                     row, into = (0, to) if mine is None else (mine, to + mine * ROW)
-                    there = ptx.addr(into, c.deep * self.b.bytes + block * self.a.bytes)
-                    ptx.tensor_copy.load(there, self.maps[0], (k, row), full, multicast_mask=group)
+                    there = ptx.addr(into, c.deep * self.b.bytes + block * self.block_of_a)
+                    self.copy_a(there, (k, row), full, group)
                     k += self.a.bk
                 ring.advance()
 
+    def copy_a(self, to, where, full, group):
+        ptx.tensor_copy.load(to, self.maps[0], where, full, multicast_mask=group)
+
     def consume(self, thread):
-        """The products of this CTA's part of K, left in shared memory: row m of C at m * pitch."""
+        """The products of this CTA's part of K, the sums of all parts, and a part of C."""
         c, ring = self.c, Ring(self.c.stages)
         consumer, lane = thread >> 7, thread & 31
         start = address(self.ring)
-        desc_b = self.b.descriptor(start + consumer * (64 * ROW))
-        desc_a = self.a.descriptor(start + c.deep * self.b.bytes)
+        mine = consumer * (64 * ROW)
+        desc_b = self.b.descriptor(start if c.tall else start + mine)
+        desc_a = self.a.descriptor(start + c.deep * self.b.bytes + mine if c.tall else start + c.deep * self.b.bytes)
         if c.share > 1:
             there = reg.scalar(u32)
             ptx.inst.mapa.shared__cluster.u32(there, address(self.empty), self.part * c.share + lane)
-        acc = reg.array(f32, c.rows // 2)
+        at = self.stage_address(thread >> 5, lane)
+        acc = reg.array(f32, (c.bn if c.tall else c.rows) // 2)
         before = reg.scalar(u32)
 
         def release():
@@ -202,8 +288,6 @@ class Stream:
             else:
                 ptx.mbarrier.arrive(self.empty[before], pred=lane == 0)
 
-        place = address(self.staged) + ((thread >> 5) * 16 + (lane >> 2)) * 4
-        place += (lane & 3) * (2 * c.pitch)
         for column in self.tiles():
             for each in acc:
                 ptx.inst.mov.f32(each, 0.0)
@@ -222,72 +306,135 @@ class Stream:
             ptx.wgmma.wait_group(0)
             with ptx.if_(later == 1):
                 release()
+            mine = self.exchanged(acc, thread) if c.parts > 1 else acc
             if c.once:
                 ptx.bar.sync(1, c.consumers * WARPGROUP)
-            for i, each in enumerate(acc):
-                ptx.inst.st.shared.f32(ptx.addr(place, (i // 4 * 8 + i % 2) * c.pitch + (i & 2) * 16), each)
-            if c.parts == 1:
+            self.stage(mine, at)
+            ptx.bar.sync(1, c.consumers * WARPGROUP)
+            self.finish(thread, column)
+            if not c.once:
                 ptx.bar.sync(1, c.consumers * WARPGROUP)
-                self.reduce(thread, column)
-                ptx.bar.sync(1, c.consumers * WARPGROUP)
+
+    # Parts of K: each CTA of a cluster adds up some groups of accumulators, which the others leave in its shared memory, 16 bytes a thread
+    # beside those of the next thread: what goes from CTA to CTA in 32 bytes takes several times as long.
+
+    def expect(self):
+        """How many bytes others leave."""
+        c = self.c
+        for part in range(c.parts):
+            with ptx.if_(self.part == part):
+                left = (c.parts - 1) * len(c.of_part(part)) * c.consumers * WARPGROUP * WORD
+                ptx.mbarrier.arrive_expect_tx(self.landed[0], left)
+
+    def meet(self):
+        """Until the others' shared memory may be written."""
+        if not self.c.apart:
+            ptx.cluster.arrive()
+        ptx.cluster.wait()
+
+    def exchanged(self, acc, thread) -> list:
+        """This CTA's groups, added up over the parts in their order."""
+        c, groups = self.c, [list(acc[i : i + 4]) for i in range(0, len(acc), 4)]
+        at, pitch = address(self.landing) + thread * WORD, c.consumers * WARPGROUP * WORD
+        self.meet()
+        for part in range(c.parts):
+            with ptx.if_(self.part != part):
+                slot, (to, bar) = copied(self.part), (reg.scalar(u32) for _ in range(2))
+                ptx.inst.sub.u32(slot, slot, 1, pred=self.part > part)
+                for there, here in ((to, at + slot * c.slot), (bar, address(self.landed))):
+                    ptx.inst.mapa.shared__cluster.u32(there, here, part * c.share + self.member)
+                for i, group in enumerate(c.of_part(part)):
+                    ptx.st_async(f32, ptx.addr(to, i * pitch), groups[group], ptx.addr(bar), sem="weak", vec="v4")
+        ptx.mbarrier.wait(self.landed[0], 0)
+        mine = reg.array(f32, 4 * c.mine)
+        for each in mine[4 * (c.groups // c.parts) :]:  # groups that not all have
+            ptx.inst.mov.f32(each, 0.0)
+        for part in range(c.parts):
+            with ptx.if_(self.part == part):
+                for i, group in enumerate(c.of_part(part)):
+                    parts = []
+                    for other in range(c.parts):
+                        values = groups[group]
+                        if other != part:
+                            values = [reg.scalar(f32) for _ in range(4)]
+                            there = ptx.addr(at, (other - (other > part)) * c.slot + i * pitch)
+                            ptx.inst.ld.shared.v4.f32(values, there)
+                        parts.append(values)
+                    for into, value in zip(mine[4 * i : 4 * i + 4], functools.reduce(added, parts), strict=True):
+                        ptx.inst.mov.f32(into, value)
+        return mine
+
+    def stage_address(self, warp, lane):
+        """Of a thread's first value."""
+        c, at = self.c, self.staged
+        if c.tall:
+            return at + (warp * 16 + (lane >> 2)) * c.pitch + (lane & 3) * 8
+        return at + (warp * 16 + (lane >> 2)) * 4 + (lane & 3) * (2 * c.pitch)
+
+    def stage(self, acc, at):
+        """What a CTA has added up, as rows of C in shared memory."""
+        c = self.c
+        if c.tall:
+            for i in range(0, len(acc), 2):
+                ptx.inst.st.shared.v2.f32(ptx.addr(at, (i & 2) * 4 * c.pitch + i // 4 * 32), [acc[i], acc[i + 1]])
+            return
+        for i, each in enumerate(acc):
+            ptx.inst.st.shared.f32(ptx.addr(at, (i // 4 * 8 + i % 2) * c.pitch + (i & 2) * 16), each)
 
     def issue(self, acc, b, a):
         ptx.wgmma.fence()
+        rows, columns = (a, self.a, self.block_of_a), (b, self.b, self.b.bytes)
+        if not self.c.tall:
+            rows, columns = columns, rows
         for block, step in itertools.product(range(self.c.deep), range(ROW // 32)):
+            one, two = (at + (block * size // WORD + step * of.step) for at, of, size in (rows, columns))
             ptx.wgmma.mma_async(
-                shape=(64, self.c.rows, 256 // self.a.dtype.bits),
+                shape=(64, self.c.bn if self.c.tall else self.c.rows, 256 // self.a.dtype.bits),
                 dtype_d=f32,
-                dtype_a=self.b.multiplied,
-                dtype_b=self.a.multiplied,
+                dtype_a=rows[1].multiplied,
+                dtype_b=columns[1].multiplied,
                 d=acc,
-                a=b + (block * self.b.bytes // WORD + step * self.b.step),
-                b=a + (block * self.a.bytes // WORD + step * self.a.step),
+                a=one,
+                b=two,
                 scale_d=True,
-                trans_a=int(not self.b.k_major),
+                trans_a=int(not rows[1].k_major),
+                trans_b=int(not columns[1].k_major),
             )
         ptx.wgmma.commit_group()
 
-    def reduce(self, thread, first_column):
-        """This CTA's share of the result: four neighbours at a time, added up over the parts in their order."""
+    def finish(self, thread, first_column):
+        """Stores what is staged, four neighbours at a time."""
         c = self.c
         m_size, n_size = ptx.param(u32, "M"), self.n
         finisher = Finisher(self.epilogue, self.more, n_size, self.whole)
-        start, quads = address(self.staged), c.bn // 4
-        mine, threads = -(-c.rows * quads // c.parts), c.consumers * WARPGROUP
-        whole = mine % threads == 0 and mine * c.parts == c.rows * quads
-        rounds = -(-mine // threads)
-        for first in range(0, rounds, c.batch):
+        (lines, wide), threads = c.area, c.consumers * WARPGROUP
+        start, quads, first_row, end = self.staged, wide // 4, 0, None
+        if c.parts > 1:
+            first, end = (over((self.part + more) * c.groups, c.parts) * 8 for more in range(2))
+            if c.tall:
+                first_column, end = first_column + first, first_column + end
+            else:
+                first_row = first
+        rounds = -(-lines * quads // threads)
+        for begin in range(0, rounds, BATCH):
             some = []
-            for i in range(first, min(rounds, first + c.batch)):
-                at = thread + i * threads
-                number = at + self.part * mine
-                row, quad = number >> (quads.bit_length() - 1), number & (quads - 1)
-                here, column = start + row * c.pitch + quad * 16, first_column + quad * 4
+            for i in range(begin, min(rounds, begin + BATCH)):
+                number = thread + i * threads
+                line = over(number, quads)
+                quad = number - line * quads
+                row, column = first_row + line, first_column + quad * 4
                 inside = (row < m_size) & (column < n_size)
-                if not whole:
-                    inside = inside & (at < mine) & (number < c.rows * quads)
-                some.append((row, column, inside, self.parts_of(here, inside) if c.batch > 1 else here))
+                if lines * quads % threads:
+                    inside = inside & (line < lines)
+                if c.groups % c.parts:
+                    inside = inside & ((column if c.tall else row) < end)
+                values = [reg.scalar(f32, init=0.0) for _ in range(4)]
+                ptx.inst.ld.shared.v4.f32(values, ptx.addr(start + line * c.pitch + quad * 16), pred=inside)
+                some.append((row, column, inside, values))
             for row, column, inside, values in some:
                 with ptx.if_(inside):
-                    parts = self.parts_of(values) if c.batch == 1 else values
-                    total = functools.reduce(added, parts)
-                    values = finisher.line(row, m_size)(total, column, finisher.columns(column, 4))
-                    self.store(values, row, column, n_size)
-
-    def parts_of(self, here, inside=None) -> list:
-        """Four values of each part."""
-        parts = []
-        for part in range(self.c.parts):
-            values = [reg.scalar(f32, **({} if inside is None else {"init": 0.0})) for _ in range(4)]
-            guard = {} if inside is None else {"pred": inside}
-            if self.c.parts > 1:
-                there = reg.scalar(u32)
-                ptx.inst.mapa.shared__cluster.u32(there, here, self.member + part * self.c.share)
-                ptx.inst.ld.shared__cluster.v4.f32(values, ptx.addr(there), **guard)
-            else:
-                ptx.inst.ld.shared.v4.f32(values, ptx.addr(here), **guard)
-            parts.append(values)
-        return parts
+                    finished = finisher.line(row, m_size)(values, column, finisher.columns(column, 4))
+                    self.store(finished, row, column, n_size)
 
     def store(self, values, row, column, n_size):
         size = self.out.bits // 8
@@ -316,6 +463,8 @@ def over(number, parts: int):
 def stream_kernel(c: StreamConfig, dtype: PtxType, b_k_major=True, out: PtxType = bf16, epilogue=NOTHING, whole=True):
     """The kernel (A, B, ...) -> C of one configuration.  A is (M, K), with M up to `c.rows`; B is (N, K), or (K, N) if it is not K-major.
     `whole`: N is a multiple of 4."""
+    if c.rows % 8 or c.bn % (8 if c.tall else 64):
+        raise ValueError(f"{c}: rows are a multiple of 8, columns of 8 where it is tall, else of 64")
     bk = ROW * 8 // dtype.bits
     a = Operand(dtype, True, c.rows, c.share, bk)
     b = Operand(dtype, b_k_major, c.bn, 1, bk)

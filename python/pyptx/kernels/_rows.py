@@ -11,7 +11,7 @@ same inputs give the same bits.
 
 _rows_split.py has how threads share rows, _rows_totals.py what they find out together, _rows_agreement.py how they come to one value,
 _rows_messages.py how within a cluster, _rows_ring.py the rows that are on their way while one is worked on, _rows_pipeline.py the loop whose sums
-are a row ahead, _rows_sums.py what is summed over rows, for gradients.
+are a row ahead, _rows_waves.py which rows a loop has, _rows_sums.py what is summed over rows, for gradients.
 """
 
 import copy
@@ -35,6 +35,7 @@ from pyptx.kernels._rows_split import WARP, Split
 from pyptx.kernels._rows_sums import Sums
 from pyptx.kernels._rows_totals import Totals, max_of_row
 from pyptx.kernels._rows_values import Identity, Loaded, Mapped, Rounded, Values
+from pyptx.kernels._rows_waves import rows_of
 from pyptx.types import b16, b32, f32, u32, u64
 
 __all__ = ["Row"]
@@ -141,9 +142,14 @@ class Row:
         Exponentials.  While one row is worked on, the next one is copied to shared memory, if there is room.  In the body, `index` is the
         number of the row.  `medians`: a tensor whose `median` the body asks for."""
         index, step = self.index, workers
+        if self.split.waves:
+            crowd = self.split.crowd([tensor.dtype for tensor in tensors])
+            index, step, m = rows_of(self.split, crowd, self.worker, workers, m)
         if self.split.rows > 1:  # neighbouring rows are different workers', of which each has some if there are few
-            index = self.index = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, self.group, workers, self.worker)
-            step = workers * self.split.rows
+            begin = index if self.split.waves else self.worker
+            index = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, self.group, step, begin)
+            step = step * self.split.rows
+        self.index = index
         fetched = tensors and self.split.places([tensor.dtype for tensor in tensors]) > 0
         held = self.held + sum(self.registers_of(tensor) for tensor in tensors)
         in_front = fetched and self.split.pipelined and first is not None

@@ -32,7 +32,7 @@ class Agreement:
         self.partials = self.messages = None
         if split.ctas > 1 or split.pipelined:
             sender, slots = warp if rank is None else rank * self.warps + warp, 4 if split.pipelined else 2
-            self.messages = Messages(split.ctas, self.warps, sender, slots, thread, lane)
+            self.messages = Messages(split.ctas, self.warps, sender, slots, thread, lane, group, split.rows)
         elif self.warps > 1:
             self.partials = Exchange(self.warps, group, split.rows)
             self.barrier = (0,) if group is None else (group + 1, split.threads)

@@ -22,18 +22,21 @@ FEW = 8  # up to so many warps of a CTA, every thread combines the results of al
 
 
 class Messages:
-    """`warps` of each of `ctas` CTAs of a cluster, or of one CTA; `sender`: this warp's number among all.  A turn may be sent when the turn `slots` / 2 before it
+    """`warps` of each of `ctas` CTAs of a cluster, or of one CTA; `sender`: this warp's number among all; `group`: which of so many `groups` of the CTA,
+    each of which has a row.  A turn may be sent when the turn `slots` / 2 before it
     has been received."""
 
-    def __init__(self, ctas: int, warps: int, sender, slots: int, thread, lane):
+    def __init__(self, ctas: int, warps: int, sender, slots: int, thread, lane, group, groups: int):
         self.ctas, self.sender, self.lane = ctas, sender, lane
         self.count, self.slots, self.entered = ctas * warps, slots, False
         self.pitch = HEAD + SIZE * self.count
-        self.base = smem_address(smem.alloc(u8, slots * self.pitch, align=16))
+        self.base = smem_address(smem.alloc(u8, groups * slots * self.pitch, align=16))
         with ptx.if_(thread == 0):
-            for slot in range(slots):
+            for slot in range(groups * slots):
                 ptx.mbarrier.init(ptx.addr(self.base, slot * self.pitch), self.count)
             ptx.fence.mbarrier_init()
+        if groups > 1:
+            self.base = self.base + group * (slots * self.pitch)
         self.everywhere = ctas == 1 and self.count <= FEW  # whether each lane receives what all warps have sent
 
     def announce(self):

@@ -21,6 +21,9 @@ BESIDE = 3 * 1024  # bytes of a CTA, besides rows
 IN_FLIGHT = 24 * 1024  # bytes to a CTA that keep memory busy
 SHARE = 144 * 1024  # bytes of a long row, of a CTA
 CLUSTERS = {1: 132, 2: 66, 4: 30, 8: 15, 16: 6}  # of so many CTAs, one a multiprocessor, that an H200 has room for
+WAVES, FEW_WAVES = (64, 16, 6, 2), (64, 8, 2)  # of workers: see _rows_waves.py
+MANY_TURNS = 16  # of a worker, from which on there are waves of them; matrices of fewer stay in L2
+MOST_SUMS = 0.05  # bytes of sums, as a part of those of rows, up to which there are waves
 MULTIPROCESSORS = 132  # of an H200; a constant, so that sums over rows have one order everywhere
 
 
@@ -44,6 +47,7 @@ class Split:
     pipelined: bool = False  # whether a row of a ring is summed while the one in front is not done
     depth: int = 0  # vectors of a thread in the ring of a pipelined row, if there is room
     late: bool = False  # whether the kernel behind begins when rows have been read: before, it would fill some multiprocessors, and leave others
+    waves: tuple[int, ...] = ()  # of workers: the turns left to each and those behind it, in 64ths of all; (): one wave
     turns: int = 0  # rows of a cluster of a ring; 0: as many clusters as are resident take all
 
     @classmethod
@@ -139,7 +143,11 @@ class Split:
     def _pipelined(cls, n: int, bits: int, ctas: int, threads: int, more: int, most: int = 3) -> "Split":
         """`more`: vectors that the ring has beyond one row; `most`: the most rows that it has.  It has two rows and one vector at least."""
         threads = min(512, max(128, threads))
-        made = cls(n, 128 // bits, threads, ctas=ctas, kept=40, hopper=True, resident=512 // threads, pipelined=True)
+        room = 512 // threads
+        rows, resident, waves = (1, room, ()) if ctas > 1 else (room, 1, FEW_WAVES)
+        made = cls(
+            n, 128 // bits, threads, rows, ctas, kept=40, hopper=True, resident=resident, pipelined=True, waves=waves
+        )
         return replace(made, depth=min(most * made.each, max(made.each + more, 2 * made.each + 1)))
 
     @classmethod
@@ -168,6 +176,11 @@ class Split:
         return cls(n, vector, min(512, max(128, _whole_warps(n / 16))), kept=16)
 
     @classmethod
+    def few_looping(cls, n: int, bits: int, **_) -> "Split":
+        """`looping` on a GPU with clusters: for matrices of so few elements that nobody has a second row."""
+        return replace(cls.looping(n, bits), hopper=True)
+
+    @classmethod
     def wide_looping(cls, n: int, bits: int, norm: int = 1, matrices: int = 2, kept_f32: int = 32) -> "Split":
         """`looping` on a GPU with clusters.  `norm`: as in `wide`.  `matrices`: how many are read together.  `kept_f32`: how many elements of
         rows of f32 a thread keeps the sums of, in registers."""
@@ -181,7 +194,7 @@ class Split:
         that more than a warp shares, which wait for four results each; of f32 they are not, where CTAs of their own are faster."""
         half = bits == 16
         if n <= SHORT and (norm == 1 or (half and n <= 32 * WARP)):
-            return cls._several(n, bits, 32 if half and matrices == 2 else 16)
+            return cls._several(n, bits, 32 if half and matrices == 2 else 16, norm)
         if n < SHORT or (n == SHORT and not half):
             ctas = 1 if n <= SHORT // 2 else 2
             return cls._pipelined(n, bits, ctas, _whole_warps(n / ctas / 16), 6) if half else None
@@ -200,17 +213,20 @@ class Split:
         return made if matrices == 4 and made.values <= 40 and made._places(matrices * 16 * made.threads) else None
 
     @classmethod
-    def _several(cls, n: int, bits: int, each: int) -> "Split":
-        """As many rows, of `each` elements a thread, as one CTA of a multiprocessor has at a time."""
+    def _several(cls, n: int, bits: int, each: int, norm: int) -> "Split":
+        """As many rows, of `each` elements a thread, as one CTA of a multiprocessor has at a time.  layer_norm has too many instructions for
+        multiprocessors with a large share of memory."""
         threads = _whole_warps(n / each)
-        return cls(n, 128 // bits, threads, rows=512 // threads, kept=each, hopper=True, resident=1)
+        rows = 512 // threads
+        waves = () if norm == 2 else WAVES if rows > 2 else FEW_WAVES
+        return cls(n, 128 // bits, threads, rows, kept=each, hopper=True, resident=1, waves=waves)
 
     @classmethod
     def _looping_over_other(cls, n: int, bits: int, kept_f32: int) -> "Split":
         if bits == 16 and SHORT // 2 <= n <= LONG:
             return cls(n, vector_of(n, bits), min(512, max(128, _whole_warps(n / 32))), kept=32, hopper=True)
         if n <= SHORT:
-            return replace(cls.looping(n, bits), hopper=True)
+            return cls.few_looping(n, bits)
         vector, _ = _vectors(n, bits)
         ctas = _cluster(n / (512 * 16))
         threads, kept = min(512, max(128, _whole_warps(n / ctas / 16))), 32 if bits == 16 else kept_f32
@@ -261,7 +277,7 @@ class Split:
         """Bytes of shared memory of a CTA that hold no rows."""
         if self.ctas == 1 and not self.pipelined:
             return BESIDE
-        return BESIDE // 2 + (64 if self.pipelined else 32) * self.ctas * self.threads // WARP
+        return BESIDE // 2 + (64 if self.pipelined else 32) * self.ctas * self.rows * self.threads // WARP
 
     def _places(self, pitch: int) -> int:
         """`places` of pipelined rows, whose vectors have `pitch` bytes: more than two rows, or 0 if there is no room."""
@@ -276,20 +292,28 @@ class Split:
         """Whether CTAs go over many rows, the next of which are on their way to shared memory."""
         return (self.ring or self.pipelined) and self.places(types) > 0
 
-    def workers(self, rows: int, types: Sequence) -> int:
-        """How many CTAs, or clusters of them, go over matrices of these types and so many rows: what is resident at once, or as few as make it no
-        longer.  More than rows are of no harm, where their number is not known: they add zeros to the sums."""
+    def crowd(self, types: Sequence) -> int:
+        """How many CTAs, or clusters of them, that go over matrices of these types are resident at one time."""
         if self.resident:
-            ctas = CLUSTERS[self.ctas] * self.resident
-        else:
-            resident = 65536 // (64 * self.threads * self.rows)
-            if places := self.places(types):
-                resident = min(resident, SHARED // (places * self.pitch(types) + self.beside))
-            ctas = MULTIPROCESSORS * max(1, resident) // self.ctas
-        if type(rows) is int:
-            turns = -(-rows // (ctas * self.rows))
-            ctas = -(-rows // (turns * self.rows)) if turns > 1 else min(ctas, max(1, rows))
-        return ctas
+            return CLUSTERS[self.ctas] * self.resident
+        resident = 65536 // (64 * self.threads * self.rows)
+        if places := self.places(types):
+            resident = min(resident, SHARED // (places * self.pitch(types) + self.beside))
+        return MULTIPROCESSORS * max(1, resident) // self.ctas
+
+    def workers(self, rows: int, types: Sequence) -> int:
+        """How many CTAs, or clusters of them, go over matrices of these types and so many rows: waves of what is resident at once, or, of one wave, as few
+        as make it no longer.  More than rows are of no harm, where their number is not known: they add zeros to the sums."""
+        crowd = self.crowd(types)
+        if type(rows) is not int:
+            return crowd
+        turns = -(-rows // (crowd * self.rows))
+        waves = crowd * len(self.waves)
+        # Of a column, the f32 of each worker is written and read; beside what is read of each row half as much is written.
+        sums, moved = waves * 64, rows * 1.5 * sum(each.bits for each in types)
+        if self.waves and turns >= MANY_TURNS and sums <= MOST_SUMS * moved:
+            return waves
+        return -(-rows // (turns * self.rows)) if turns > 1 else min(crowd, max(1, rows))
 
 
 def vector_of(n: int, bits: int) -> int:
@@ -356,7 +380,7 @@ def row_kernel(inputs, outputs, split: Callable[[int], Split], *, over_rows: boo
         return ((P if over_rows else -(-M // (row.rows * row.batch))) * row.ctas, 1, 1)
 
     told = {"grid": lambda N, P: grid(N, P=P)} if over_rows else {"grid": lambda N, M: grid(N, M), "batch": "M"}
-    wide = split.func in (Split.wide, Split.wide_looping, Split.wide_reading)
+    wide = split(1).hopper
     return kernel(
         in_specs=inputs,
         out_specs=outputs,

@@ -15,7 +15,7 @@ from pyptx.kernels._registers import (
     tree,
 )
 from pyptx.kernels._rows_values import Values
-from pyptx.types import f32, u8, u64
+from pyptx.types import b64, f32, u8, u64
 
 __all__ = ["Sums"]
 
@@ -46,11 +46,21 @@ class Sums:
             row.move(STORE, self.tensor, self.base, k, at, sums)
 
     def store(self):
-        if self.row.split.rows > 1:
+        split = self.row.split
+        if split.rows > 1:
             self.store_of_groups()
-        elif self.row.split.fits:
+        elif split.fits:
             for k, sums in enumerate(self.kept):
-                self.row.move(STORE, self.tensor, self.base, k, None, sums)
+                self.keep(self.base, k * 4 * split.together * split.vector, sums, **self.row.guard(k))
+
+    def keep(self, base, offset: int, sums: list, **guard):
+        """Writes sums that stay in L2, where `column_sums` finds them, while rows pass through it."""
+        policy = reg.scalar(b64)
+        ptx.inst.createpolicy.fractional.L2__evict_last.b64(policy)
+        for i in range(0, len(sums), 4):
+            some, store = sums[i : i + 4], ptx.inst.st.global_.L2__cache_hint
+            store = getattr(store, f"v{len(some)}") if len(some) > 1 else store
+            store.b32(ptx.addr(base, offset + 4 * i), some if len(some) > 1 else some[0], policy, **guard)
 
     def store_of_groups(self):
         """Adds up the sums of the CTA's rows, in the shared memory of the ring, and stores them."""
@@ -75,4 +85,4 @@ class Sums:
             whole = [tree(values, ptx.inst.add.f32) for values in zip(*parts, strict=True)]
             place = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, column, 4, pointer)
             ptx.inst.mad.wide.u32(place, row.worker, pitch, place)
-            move(STORE, place, 0, whole, 4 * vector, **guard)
+            self.keep(place, 0, whole, **guard)

@@ -53,11 +53,12 @@ from pyptx.kernels._attention_cache import Cache, cache_kernel
 from pyptx.kernels._attention_combine import combine_kernel
 from pyptx.kernels._attention_decode import Decode, decode_kernel
 from pyptx.kernels._attention_forward import forward_kernel
-from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel, transpose_kernel
+from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel
 from pyptx.kernels._attention_gradient import gradient
 from pyptx.kernels._attention_mma import Mma, mma_attention_kernel
-from pyptx.kernels._attention_plan import MULTIPROCESSORS, Forward, taken_together
+from pyptx.kernels._attention_plan import MULTIPROCESSORS, Forward, begun_with, taken_together
 from pyptx.kernels._attention_sums import PAD
+from pyptx.kernels._attention_transposed import transpose_kernel
 from pyptx.kernels._call import compiling, constant_for_compiler, is_loose, kept, recorded
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._target import simulated
@@ -432,7 +433,7 @@ def _ragged_fp8(q, k, v, masks: Masks, scales, sinks, cu_seqlens, lse: bool, out
     wide = _rounded(width) if width <= 128 else 256
     run = _made(q, "_ragged_fp8_kernel", wide, _rounded(values), *told)
     padded = -(-keys // PAD) * PAD + PAD * (begins[1].shape[0] - 1)
-    turned = _made(q, "_transpose", 64 if values <= 64 else 128, True)(packed(v), begins[1], NP=padded)
+    turned = _made(q, "_transpose", 64 if values <= 64 else 128, True)(dense(packed(v), 16), begins[1], NP=padded)
     tensors = dense(q, 16), dense(k, 16), turned, *beside, *begins
     return result_of(run, tensors, options, (heads, queries), lse, out)
 
@@ -453,7 +454,7 @@ def _fp8(q, k, v, masks: Masks, scales, sinks, _, lse: bool, out):
     check(q, k, v, types=(FP8,))
     (batch, heads, queries, width), (_, shared, keys, _), values = q.shape, k.shape, v.shape[3]
     check_sixteens(width, values)
-    long = True if queries > 512 else False  # noqa: SIM210
+    long = 2 if queries > 2048 else 1 if queries > 512 else 0
     beside = () if sinks is None else (checked_sinks(sinks, heads),)
     if is_nothing(q, k):
         return of_nothing(q, k, v, *(beside or (None,)), lse, out)
@@ -463,18 +464,27 @@ def _fp8(q, k, v, masks: Masks, scales, sinks, _, lse: bool, out):
         options["together"] = 1
         return _fp8_by_mma(q, k, v, beside, (*masks.flags, *told), False, options, q.shape[:-1], lse, out)
     key = (_rounded(width) if width <= 128 else 256, _rounded(values), *masks.flags, long, *told)
-    together = taken_together(_fp8_plan(*key), batch * heads, heads // shared, queries, keys, compiling(q))
+    cut, lines, padded = _fp8_plan(*key), batch * shared, -(-keys // 16) * 16
+    together = taken_together(cut, batch * heads, heads // shared, queries, keys, compiling(q))
     options["together"] = together
-    run = _made(q, "_fp8_kernel", *key)
-    padded = -(-keys // 16) * 16
-    turned = _made(q, "_transpose", 64 if values <= 64 else 128)(
-        v.reshape(batch * shared, keys, values), NP=padded
-    ).reshape(batch, shared, values, padded)
-    return result_of(run, (dense(q, 16), dense(k, 16), turned, *beside), options, q.shape[:-1], lse, out)
+    symbols = compiling(q) or not all([isinstance(size, int) for size in (*q.shape, *k.shape)])
+    first = 0 if symbols else begun_with(cut, queries, together, heads // shared, lines)
+    rows = dense(packed(v), 16).reshape(lines, keys, values)
+    if begun := first > 0:
+        turned, counts = _made(q, "_transpose", 64 if values <= 64 else 128, False, True)(
+            rows[:first], NP=padded, L=lines
+        )
+        beside = (rows.reshape(batch, shared, keys, values), counts.reshape(2, batch, shared), *beside)
+    else:
+        turned = _made(q, "_transpose", 64 if values <= 64 else 128)(rows, NP=padded)
+    run = _made(q, "_fp8_kernel", *key, begun)
+    tensors = dense(q, 16), dense(k, 16), turned.reshape(batch, shared, values, padded), *beside
+    return result_of(run, tensors, options, q.shape[:-1], lse, out)
 
 
-def _fp8_kernel(*key):
-    return _fp8_of(_fp8_plan(*key))
+def _fp8_kernel(*key_and_begun):
+    *key, begun = key_and_begun
+    return _fp8_of(dataclasses.replace(_fp8_plan(*key), begun=begun))
 
 
 @functools.cache
@@ -483,14 +493,15 @@ def _fp8_of(cut: Fp8):
 
 
 def _fp8_plan(
-    width: int, values: int, right: bool, left: bool, softcap: bool, long: bool, sinks: bool, scaled: bool
+    width: int, values: int, right: bool, left: bool, softcap: bool, long: int, sinks: bool, scaled: bool
 ) -> Fp8:
+    """`long`: 0 up to 512 queries, 1 up to 2,048, else 2."""
     masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks}
     cut, more = (128, 2), {"ctas": 0 if right and long else MULTIPROCESSORS}
     if width <= 128:
-        cut, more = (128 if width == 64 else 96, 3), {"tiles": 2, "skips": True}
+        cut, more = (96, 3) if width == 128 and long else (128, 3 if width == 64 else 2), {"tiles": 2, "skips": True}
         if width == 128:
-            more |= {"joined": True, "from_end": right}
+            more |= {"joined": True, "from_end": right, "uneven": long == 1 and not right}
     return Fp8(width, values, *cut, scaled=scaled, ahead=True, **more, **masks)
 
 
@@ -501,8 +512,8 @@ def _ragged_fp8_kernel(width: int, values: int, right: bool, left: bool, softcap
 
 
 @functools.cache
-def _transpose(columns: int, ragged: bool = False):
-    return transpose_kernel(columns, ragged)
+def _transpose(columns: int, ragged: bool = False, begun: bool = False):
+    return transpose_kernel(columns, ragged, begun)
 
 
 def _decode(q, k, v, masks: Masks, sinks, lengths, table, lse: bool, out):

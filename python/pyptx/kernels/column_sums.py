@@ -10,7 +10,7 @@ from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx._core import PtxType
 from pyptx.kernel import Kernel
 from pyptx.kernels._registers import apply, apply_to, narrowed, smem_address, tree
-from pyptx.types import f32, pred, u32, u64
+from pyptx.types import b64, f32, pred, u32, u64
 
 __all__ = ["column_sums"]
 
@@ -80,6 +80,8 @@ def add_up(X, Y, base):
     inside = column < n
     px += column * 4
     chains = [[reg.scalar(f32, init=0.0) for _ in range(cut.vector)] for _ in range(UNROLL)]
+    policy = reg.scalar(b64)  # of what stays in L2 so far: nobody reads it again
+    ptx.inst.createpolicy.fractional.L2__evict_first.b64(policy)
     for row in ptx.range_(group, rows, cut.groups * UNROLL):
         values = []
         for k in range(UNROLL):
@@ -87,10 +89,11 @@ def add_up(X, Y, base):
             values.append([reg.scalar(f32, init=0.0) for _ in range(cut.vector)])
             at = ptx.addr(apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, here, n * 4, px))
             there = both(inside, here < rows)
+            load = ptx.inst.ld.global_.nc.L2__cache_hint
             if cut.vector == 4:
-                ptx.inst.ld.global_.nc.v4.f32(values[-1], at, pred=there)
+                load.v4.f32(values[-1], at, policy, pred=there)
             else:
-                ptx.inst.ld.global_.nc.f32(values[-1][0], at, pred=there)
+                load.f32(values[-1][0], at, policy, pred=there)
         for chain, some in zip(chains, values, strict=True):
             for total, value in zip(chain, some, strict=True):
                 ptx.inst.add.f32(total, total, value)

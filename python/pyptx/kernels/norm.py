@@ -30,6 +30,7 @@ __all__ = ["add_rms_norm", "layer_norm", "rms_norm"]
 
 SUMS = Tile("P", "N", f32)
 EPSILON = 2.0**-23  # of f32
+SMALL = 1024, 2**18  # elements of a row, and of a matrix, up to which no CTA has several rows
 
 
 def of_one(n: int) -> float:
@@ -38,11 +39,18 @@ def of_one(n: int) -> float:
 
 
 def looping_kernels(make, split, *types, **more):
-    """The kernel that loops over rows, and the way in which it shares each; the same for GPUs with clusters."""
+    """The kernel that loops over rows, and the way in which it shares each; the same for GPUs with clusters, and there for small matrices."""
+    ways = Split.looping, Split.wide_looping, Split.few_looping
     return tuple(
-        (make(share, *types), share)
-        for share in (functools.partial(of, **split.keywords, **more) for of in (Split.looping, Split.wide_looping))
+        (make(share, *types), share) for share in (functools.partial(of, **split.keywords, **more) for of in ways)
     )
+
+
+def looping_for(kernels, x):
+    """The one of `looping_kernels` for a matrix."""
+    (rows, n), clusters = x.shape, has_clusters(x)
+    small = type(rows) is int and n <= SMALL[0] and rows * n <= SMALL[1]
+    return kernels[2 if clusters and small else clusters]
 
 
 def inverse_root(total, n: int, eps: float):
@@ -126,10 +134,9 @@ def rms_norm_gradients(split, x_type, w_type):
     @differentiated_once
     def backward(x, w, g, *, eps=1e-6):
         rows, n = x.shape
-        hopper = has_clusters(x)
-        kernel, share = looping[hopper]
+        kernel, share = looping_for(looping, x)
         dx, dw = kernel(x, w, g, eps=eps, P=share(n).workers(rows, (x_type, x_type)))
-        return dx, sums[hopper](dw)
+        return dx, sums[has_clusters(x)](dw)
 
     return backward
 
@@ -275,7 +282,7 @@ def make_add_rms_norm(split, x_type, residual_type, w_type):
 
     @differentiated_once
     def backward(x, residual, w, g, gs, *, eps=1e-6):
-        kernel, share = looping[has_clusters(x)]
+        kernel, share = looping_for(looping, x)
         p = share(x.shape[1]).workers(x.shape[0], 2 * (x_type, residual_type))
         dx, dr, dw = kernel(x, residual, w, g, gs, eps=eps, P=p)
         return dx, dr, sums[has_clusters(x)](dw)
@@ -380,10 +387,9 @@ def layer_norm_gradients(split, x_type, w_type, b_type):
 
     @differentiated_once
     def backward(x, w, *b_and_g, eps=1e-5):
-        hopper = has_clusters(x)
-        kernel, share = looping[hopper]
+        kernel, share = looping_for(looping, x)
         dx, *partial = kernel(x, w, b_and_g[-1], eps=eps, P=share(x.shape[1]).workers(x.shape[0], (x_type, x_type)))
-        totals = sums[hopper](*partial)
+        totals = sums[has_clusters(x)](*partial)
         return dx, *(totals if b_type else (totals,))
 
     return backward
