@@ -199,24 +199,30 @@ def test_second_derivatives_are_refused_when_they_are_asked_for(call, given):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize(
     "call",
     [
-        kernels.softmax,
-        kernels.swiglu,
-        lambda x: kernels.matmul(x, x.mT),
-        lambda x: kernels.rope(x, torch.ones(4, 4), torch.ones(4, 4)),
-        lambda x: kernels.cross_entropy(x, torch.arange(4)),
-        lambda x: kernels.attention(*[x.bfloat16().expand(1, 1, 4, 8)] * 3),
+        lambda x, w: kernels.rms_norm(x, w, eps=1e-5),
+        lambda x, w: kernels.layer_norm(x, w, w),
+        lambda x, w: kernels.add_rms_norm(x, x, w)[0],
+        lambda x, _: kernels.softmax(x),
+        lambda x, _: kernels.swiglu(x),
+        lambda x, _: kernels.matmul(x, x.mT),
+        lambda x, _: kernels.rope(x, torch.ones(len(x), 4), torch.ones(len(x), 4)),
+        lambda x, _: kernels.cross_entropy(x, torch.arange(len(x))),
+        lambda x, _: kernels.attention(*[x.bfloat16().expand(1, 1, *x.shape)] * 3),
     ],
-    ids=["softmax", "swiglu", "matmul", "rope", "cross_entropy", "attention"],
+    ids=["rms_norm", "layer_norm", "add_rms_norm", "softmax", "swiglu", "matmul", "rope", "cross_entropy", "attention"],
 )
-def test_compiled_autograd(call):
+def test_compiled_autograd(call, dynamic):
     """The forward is eager, the compiler gets the graph of the backward."""
     torch.compiler.reset()
-    x = torch.randn(4, 8, requires_grad=True)
-    loss = call(x).float().square().sum()
-    wanted = torch.autograd.grad(loss, x, retain_graph=True)[0]
-    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="aot_eager", fullgraph=True)):
-        got = torch.autograd.grad(loss, x)[0]
-    torch.testing.assert_close(got, wanted)
+    compiler = torch.compile(backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    for rows in (4, 5):
+        given = [torch.randn(rows, 8, requires_grad=True), torch.randn(8, requires_grad=True)]
+        loss = call(*given).float().square().sum()
+        wanted = torch.autograd.grad(loss, given, retain_graph=True, materialize_grads=True)
+        with torch._dynamo.compiled_autograd._enable(compiler):
+            got = torch.autograd.grad(loss, given, materialize_grads=True)
+        torch.testing.assert_close(got, wanted)

@@ -6,8 +6,6 @@ are marked as constant: it runs them and keeps what they return.
 
 from __future__ import annotations
 
-import operator
-
 from pyptx.errors import LaunchTypeError, LaunchValueError
 
 __all__ = ["Traced"]
@@ -97,5 +95,9 @@ class Traced:
 
 
 def _number(value):
-    """A template value that was computed from a dynamic size: the number it is here, with which Dynamo guards the code."""
-    return operator.index(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    """A template value that is a symbol: the number it is here, with which Dynamo guards the code."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return value
+    from torch.fx.experimental.symbolic_shapes import guard_scalar
+
+    return guard_scalar(value)
