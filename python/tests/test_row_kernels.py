@@ -541,6 +541,17 @@ def test_any_strides_and_out(device):
     torch.testing.assert_close(out, wanted)
 
 
+@pytest.mark.parametrize("n", [100, 1000], ids=["a_warp_a_row", "a_cta_a_row"])
+@pytest.mark.parametrize("function", [kernels.rms_norm, kernels.layer_norm, kernels.softmax])
+def test_the_result_in_the_place_of_the_rows(function, n):
+    """All threads of a row read some elements of layer_norm's, which one of them overwrites."""
+    x = torch.randn(6, n)
+    wanted = function(x)
+    with pyptx.simulator(check="all"):
+        function(x, out=x)
+    assert torch.equal(x, wanted)
+
+
 @devices
 @functions
 def test_compiled(name, device):

@@ -191,6 +191,7 @@ class Row:
         early = self.early = Early(self, tensor)
         early.load(self.index)
         early.take()
+        self.agree.lanes_read = True
         return early.value
 
     # Values of the row.

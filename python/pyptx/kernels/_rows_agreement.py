@@ -37,6 +37,7 @@ class Agreement:
             self.partials = Exchange(self.warps, group, split.rows)
             self.barrier = (0,) if group is None else (group + 1, split.threads)
         self.turn = 0  # agreements so far
+        self.lanes_read = False  # whether lanes of a warp have read what another one may overwrite behind the agreement
         self.before = None  # in a loop with messages: a register, those of earlier rounds, which `turn` does not count
 
     def announce(self):
@@ -95,6 +96,8 @@ class Agreement:
         elif self.messages:
             parts = self.exchange(results, [empty] * len(results))
             results = over_warps(parts, combine, over_warp)
+        elif self.lanes_read:  # shuffles order no memory
+            ptx.warp.sync(0xFFFFFFFF)
         return results
 
 
