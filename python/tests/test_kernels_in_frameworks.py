@@ -169,6 +169,22 @@ def test_sizes_that_an_exported_program_cannot_leave_open(call, message):
         torch.export.export(Model(), (torch.randn(6, 256),), dynamic_shapes=shapes)
 
 
+@pytest.mark.parametrize("tokens", [9, 40])
+def test_an_exported_program_of_any_batch_and_length(tokens):
+    """Nothing that chooses a kernel guards either size."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x, w):
+            q = kernels.rms_norm(x, w)
+            return kernels.attention(q, q, x, causal=True)
+
+    shapes = ({0: torch.export.Dim("batch", max=100), 2: torch.export.Dim("tokens", max=4096)}, None)
+    model, w = Model(), torch.rand(64).bfloat16()
+    program = torch.export.export(model, (half(2, 3, tokens, 64), w), dynamic_shapes=shapes).module()
+    for x in (half(1, 3, 1, 64), half(2, 3, 33, 64)):
+        assert torch.equal(program(x, w), model(x, w))
+
+
 ATTENDED = [half(1, 2, 9, 64).requires_grad_() for _ in range(3)]
 ROW, WEIGHT = torch.randn(4, 8, requires_grad=True), torch.randn(8, requires_grad=True)
 

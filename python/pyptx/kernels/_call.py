@@ -148,7 +148,9 @@ class RowFunction(_core.Choice):
         """The tensor as a matrix if it is one of the first `rows`, as a vector if it has one element for each row, else as it is."""
         if position < self.rows:
             return tensor.reshape(-1, columns) if columns else tensor.reshape(math.prod(shape[:-1]), 0)
-        return tensor.reshape(-1) if tensor.shape == shape[:-1] else tensor
+        # Dynamo compares sizes before ranks, and guards them.
+        of_rows = len(tensor.shape) == len(shape) - 1 and tensor.shape == shape[:-1]
+        return tensor.reshape(-1) if of_rows else tensor
 
     def _shaped(self, result, shape):
         if isinstance(result, tuple):

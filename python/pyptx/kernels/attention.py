@@ -355,7 +355,9 @@ def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: b
     options = masks.options(width, 0 if top_left else keys - queries)
     wide, wide_values = _rounded(width), _rounded(values)
     # Comparisons of symbols choose; as values they would stay symbols.
-    few = True if queries <= 16 and queries * per <= 128 and keys >= 512 else False  # noqa: SIM210
+    # The difference follows from the two; where both are one symbol it is a number, and exported programs leave the symbol open.
+    few = keys - queries >= 496 and queries <= 16 and queries * per <= 128 and keys >= 512
+    few = True if few else False  # noqa: SIM210
     long = True if wide > 192 and queries > (2048 if right else 512) else False  # noqa: SIM210
     if not right:  # CTAs in pairs, if there is a tile for both
         long = long and not traced and -(-queries // 128) % 2 == 0
