@@ -200,6 +200,9 @@ struct Running {
     if (!given.read(plan, out)) return nullptr;
     framework.outputs = given.views.views();
     ran_python |= given.views.ran_python();
+    if (inputs.size() == 0 && plan.device().type == DeviceType::cuda &&
+        !choose_stream(plan, given.views, extras.stream, framework.stream))
+      return nullptr;
     return refresh(&given) && launch() ? Py_NewRef(out) : nullptr;
   }
 };

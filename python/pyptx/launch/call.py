@@ -133,6 +133,13 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any], out=None, stream=None):
             return torch_call.call(kernel, arrays, kwargs, out, stream)
     described = [_describe(kernel, name, array) for name, array in zip(signature.tensors, arrays, strict=False)]
     given = signature.with_shapes(signature.split(kwargs), [shape for shape, _, _ in described])
+    if out is not None and (not arrays or given.sizes.keys() < set(signature.symbols)):
+        outputs = out if isinstance(out, (tuple, list)) else (out,)
+        names = signature.tensors[len(arrays) :]
+        brought = [_describe(kernel, name, array) for name, array in zip(names, outputs, strict=False)]
+        if found := signature.sizes_of_outputs(given, [shape for shape, _, _ in brought]):
+            return kernel(*arrays, **kwargs, **found, out=out, stream=stream)  # which remembers a plan for these sizes
+        described += brought if not arrays else []
     # The device of the first CUDA tensor; a plan refuses tensors elsewhere by name. 1 is the host, 3 its pinned memory.
     devices = [device for _, _, device in described]
     device = next((each for each in devices if each[0] not in (1, 3)), (1, 0))
@@ -149,7 +156,8 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any], out=None, stream=None):
     free = [raw.name for raw in signature.raw if raw.name in kwargs and raw.name not in chosen]
     fixed = {name: value for name, value in kwargs.items() if name not in free}
     known = [raw.name if raw.name in free else value for raw, value in zip(signature.raw, values, strict=True)]
-    if all(map(is_fixed, fixed.values())):  # a list or an array may say something else at the next call
+    # A list or an array may say something else at the next call; without inputs, the outputs may be on another device.
+    if arrays and all(map(is_fixed, fixed.values())):
         _core.remember(kernel, arrays, fixed, plan, known, makers)
     return result
 

@@ -28,8 +28,8 @@ class Options:
         arch: the target, "sm_90a"; "auto" takes that of the current device.
         version: the PTX version, (8, 5); by default the first that has the target.
     Parameters:
-        in_specs: a Tile for each input.  A kernel without it can print its text (`.ptx()`), but not be called.
-        out_specs: a Tile for each output; a call allocates them.
+        in_specs: a Tile for each input.  A kernel with neither these nor out_specs can print its text (`.ptx()`), but not be called.
+        out_specs: a Tile for each output; a call allocates them, or gets them as `out=`, with the sizes that no input gives.
         raw_params: runtime scalars, after the tensors: ("u32", "n"), or "u64.ptr.global.palign16" and the like as the type.  An
             entry with a third part is the parameter of that tensor, at this place: ("u64.ptr.global", "k_param_0", "A").
         mutates: names of the inputs that the kernel writes.

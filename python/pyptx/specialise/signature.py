@@ -5,6 +5,7 @@ Read once off the author's function and the options.  Knows no arrays.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import keyword
 import re
@@ -35,7 +36,7 @@ class Signature:
     def __init__(self, function: Callable, options: Options):
         self.name = function.__name__
         self.entry = options.entry or re.sub(r"[^A-Za-z0-9_$]", "_", self.name)  # "<lambda>" is no name of PTX
-        self.callable = options.in_specs is not None
+        self.callable = options.in_specs is not None or options.out_specs is not None
         self.inputs = tuple(options.in_specs or ())
         self.outputs = tuple(options.out_specs or ())
         self.raw = options.raw
@@ -139,7 +140,9 @@ class Signature:
     def check_callable(self, kernel):
         """Refuses a kernel whose arguments are not described."""
         if not self.callable:
-            raise NotImplementedError(f"{kernel!r} has no in_specs, so it can be read (.ptx()) but not called")
+            raise NotImplementedError(
+                f"{kernel!r} has neither in_specs nor out_specs, so it can be read (.ptx()) but not called"
+            )
 
     def check_count(self, kernel, arrays: tuple):
         """Refuses a kernel that cannot be called, and another number of arrays than it has inputs."""
@@ -243,6 +246,14 @@ class Signature:
     def unbound(self, keywords: Mapping[str, Any] | None) -> dict[str, Any]:
         """Those of the keywords that are sizes which no input gives."""
         return {n: size for n, size in (keywords or {}).items() if n in self.symbols and n not in self.bound}
+
+    def sizes_of_outputs(self, given: Arguments, shapes: Iterable[tuple[int, ...]]) -> dict[str, int]:
+        """The sizes that only outputs with these shapes give.  An output that does not fit is refused by the launch."""
+        found: dict[str, int] = {}
+        for tile, shape in zip(self.outputs, shapes, strict=False):
+            with contextlib.suppress(Misfit):
+                found = tile.extract_env(shape) | found
+        return {name: size for name, size in found.items() if name not in given.sizes}
 
     def scalar_values(self, given: Arguments) -> list[Any]:
         """The value of each runtime scalar: given by name, or the size or template value of its name."""
