@@ -118,6 +118,9 @@ class Builder {
   Operand list(std::span<const Operand> elements);    // (a, b)
   Operand vector(std::initializer_list<Operand> elements) { return vector({elements.begin(), elements.size()}); }
   Operand list(std::initializer_list<Operand> elements) { return list({elements.begin(), elements.size()}); }
+  Operand vector(std::span<const Reg> registers) {
+    return vector(std::vector<Operand>(registers.begin(), registers.end()));
+  }
   Operand vector(const RegArray& registers);
   Operand pair(const Operand& left, const Operand& right);                // {a, b}|p, p|_
   Operand bracket(std::span<const Operand> parts);                        // [a, b, {x, y}]: textures, tensor copies

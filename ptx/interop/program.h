@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -68,7 +69,7 @@ class Value {
   void set(std::unsigned_integral auto value) { what_ = static_cast<std::uint64_t>(value); }
 
   template <std::ranges::contiguous_range R>
-  friend Value view(R&& memory, std::vector<std::int64_t> shape);
+  friend Value view(launch::Element element, R&& memory, std::vector<std::int64_t> shape);
 
   std::variant<std::int64_t, std::uint64_t, double, DLTensor> what_;
   std::shared_ptr<const std::vector<std::int64_t>> shape_;  // of the tensor, where it is ours
@@ -78,6 +79,10 @@ class Value {
 // Host memory as a tensor of these sizes, row-major; refused unless it has as many elements.
 template <std::ranges::contiguous_range R>
 Value view(R&& memory, std::vector<std::int64_t> shape);
+// The same for elements of a type that C++ does not have; refused unless it has as many bytes. A pointer is taken as it
+// is.
+template <std::ranges::contiguous_range R>
+Value view(launch::Element element, R&& memory, std::vector<std::int64_t> shape);
 inline Value view(launch::Element element, const void* memory, std::vector<std::int64_t> shape) {
   return Value(element, memory, std::move(shape));
 }
@@ -128,15 +133,21 @@ class Program {
 [[noreturn]] void refuse_size(std::size_t elements, std::span<const std::int64_t> shape);
 
 template <std::ranges::contiguous_range R>
-Value view(R&& memory, std::vector<std::int64_t> shape) {
-  std::int64_t elements = 1;
-  for (const std::int64_t size : shape) elements *= size;
-  if (static_cast<std::int64_t>(std::ranges::size(memory)) != elements) refuse_size(std::ranges::size(memory), shape);
-  constexpr auto element = element_of<std::remove_cv_t<std::ranges::range_value_t<R>>>();
-  static_assert(element.has_value(), "no element type of tensors is this C++ type: view(Element::..., data, shape)");
-  Value made(*element, std::ranges::data(memory), std::move(shape));
+Value view(launch::Element element, R&& memory, std::vector<std::int64_t> shape) {
+  std::uint64_t elements = 1;
+  for (const std::int64_t size : shape) elements *= static_cast<std::uint64_t>(size);
+  const std::uint64_t bytes = std::ranges::size(memory) * sizeof(std::ranges::range_value_t<R>);
+  if (bytes != arch::bytes(element, elements)) refuse_size(bytes * 8 / arch::info(element).bits, shape);
+  Value made(element, std::ranges::data(memory), std::move(shape));
   made.constant_ = std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
   return made;
+}
+
+template <std::ranges::contiguous_range R>
+Value view(R&& memory, std::vector<std::int64_t> shape) {
+  constexpr auto element = element_of<std::remove_cv_t<std::ranges::range_value_t<R>>>();
+  static_assert(element.has_value(), "no element type of tensors is this C++ type: view(Element::..., memory, shape)");
+  return view(*element, std::forward<R>(memory), std::move(shape));
 }
 
 }  // namespace ptx::interop

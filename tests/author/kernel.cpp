@@ -65,6 +65,10 @@ TEST_CASE("elements of an array side by side") {
     });
   };
   CHECK(stores(6, 2).find("{%f6, %f7}") != std::string::npos);
+  CHECK(statements_of([](Kernel& k) {
+          const std::vector<Reg> some = {k.scalar(f32), k.scalar(f32)};
+          k.st(shared, v2, f32, k.at(k.scalar(u32)), k.vector(some));
+        }).find("{%f0, %f1}") != std::string::npos);
   CHECK_THROWS_WITH(stores(7, 2), doctest::Contains("register 8 of an array of 8"));
 }
 

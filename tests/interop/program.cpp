@@ -111,6 +111,13 @@ TEST_CASE("memory with several dimensions, and types that C++ has not") {
   std::vector<std::uint16_t> bits(6);
   program.run({view(Element::bf16, bits.data(), {2, 3})});
   CHECK(bits[5] == 0x3f80);
+  std::vector<std::uint16_t> more(6);
+  program.run({view(Element::bf16, more, {2, 3})});
+  CHECK(more == bits);
+  const std::vector<std::uint16_t> constant(6);
+  CHECK(message([&] { view(Element::bf16, constant, {2, 4}); }) == "memory of 6 elements as a tensor of shape (2, 4)");
+  CHECK(message([&] { program.run({view(Element::bf16, constant, {3, 2})}); }).find("dimension 0") !=
+        std::string::npos);
   std::vector<std::int32_t> words(6);
   CHECK(message([&] { view(words, {2, 4}); }) == "memory of 6 elements as a tensor of shape (2, 4)");
   CHECK(message([&] { program.run({view(words, {2, 3})}); }) ==
