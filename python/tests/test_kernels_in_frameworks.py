@@ -242,3 +242,32 @@ def test_compiled_autograd(call, dynamic):
         with torch._dynamo.compiled_autograd._enable(compiler):
             got = torch.autograd.grad(loss, given, materialize_grads=True)
         torch.testing.assert_close(got, wanted)
+
+
+EXPERTS = half(1, 8, 8)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "call",
+    [
+        kernels.softmax,
+        lambda x: kernels.matmul(x, x.mT),
+        lambda x: kernels.grouped_matmul(x.bfloat16(), EXPERTS, numbers(4)),
+    ],
+    ids=["softmax", "matmul", "grouped_matmul"],
+)
+def test_derivatives_that_torch_does_not_compile(call):
+    """torch.func.grad of an op within what is compiled, of which torch says nothing that helps, even where it need not compile all."""
+    torch.compiler.reset()
+    x = torch.randn(4, 8)
+
+    def derived(f):
+        return torch.func.grad(lambda x: f(x).float().sin().sum())
+
+    wanted = derived(call)(x)
+    torch.testing.assert_close(torch.compile(derived(call), backend="aot_eager")(x), wanted)
+    torch.testing.assert_close(derived(torch.compile(call, backend="aot_eager"))(x), wanted)
+    torch.compiler.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=r"torch\.func\.grad\(torch\.compile\(f\)\)"):
+        torch.compile(derived(call), backend="aot_eager", fullgraph=True)(x)

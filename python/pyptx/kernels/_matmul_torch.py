@@ -7,7 +7,7 @@ import torch
 from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.elements import framework_name
-from pyptx.frameworks.torch.call import is_transformed
+from pyptx.frameworks.torch.call import is_transformed, leave_derivatives_to_eager
 from pyptx.kernels._call import autocast_type, check_apart, copied_to, dense
 from pyptx.kernels._epilogue import GATED
 from pyptx.kernels._matmul_arguments import (
@@ -396,6 +396,7 @@ Product = transformable("matmul", setup_context, backward)
 
 
 def product(*given):
+    leave_derivatives_to_eager()
     return Product.apply(*given) if is_transformed() and has_gradient(given) else torch.ops.pyptx.matmul(*given)
 
 
@@ -579,6 +580,7 @@ GroupedProduct = transformable("grouped_matmul", setup_grouped, backward_grouped
 
 
 def grouped_product(*given):
+    leave_derivatives_to_eager()
     return (
         GroupedProduct.apply(*given)
         if is_transformed() and given[3] is None

@@ -12,7 +12,7 @@ from pyptx.errors import LaunchTypeError
 from pyptx.frameworks.torch import export
 from pyptx.frameworks.torch.ops import Family, family_of, fits
 
-__all__ = ["call", "is_transformed", "keywords_of", "must_dispatch", "prepare", "run_op"]
+__all__ = ["call", "is_transformed", "keywords_of", "leave_derivatives_to_eager", "must_dispatch", "prepare", "run_op"]
 
 
 _open = threading.local()  # `calls`: those of ops that this thread is in
@@ -53,8 +53,29 @@ def is_transformed() -> bool:
     )
 
 
+def _differentiates() -> bool:
+    """Whether torch.func.grad or a transform of its kind is open."""
+    functions = torch._C._functorch
+    kinds = functions.TransformType.Grad, functions.TransformType.Jvp
+    return any(each.key() in kinds for each in functions.get_interpreter_stack() or ())
+
+
+_differentiates._dynamo_marked_constant = True  # what torch.compiler.assume_constant_result sets
+
+
+def leave_derivatives_to_eager():
+    """Where torch compiles torch.func.grad: it refuses the derivatives of all ops there, and runs what it does not compile."""
+    if torch.compiler.is_compiling() and _differentiates():
+        torch._dynamo.graph_break(
+            msg="torch compiles no torch.func.grad of an op; compile the function that it differentiates: "
+            "torch.func.grad(torch.compile(f))"
+        )
+
+
 def run_op(owner, arrays, keywords):
     """Calls the op of a family or of a differentiable kernel."""
+    if not isinstance(owner, Family):
+        leave_derivatives_to_eager()
     if is_transformed():
         results = _Transformed.apply(owner, keywords, *arrays)
         return results if isinstance(results, torch.Tensor) or results else None
