@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
-from pyptx import Layout, Tile, kernel, kernels, ptx, reg  # noqa: E402
+from pyptx import Layout, Tile, differentiable_kernel, kernel, kernels, ptx, reg  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.frameworks import identity  # noqa: E402
 from pyptx.kernels.norm import RMS_NORM  # noqa: E402
@@ -310,3 +312,16 @@ def test_autocast_casts_to_the_types_of_the_tiles():
 def test_importing_pyptx_does_not_import_torch():
     code = "import sys, pyptx, pyptx.kernels; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_threads_that_register_one_op():
+    """torch takes a name once."""
+    together = Barrier(8)
+
+    def differentiate(scale):
+        together.wait()
+        return differentiable_kernel(scale, lambda x, g: g, num_grad_inputs=1).op
+
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(10):
+            assert len(set(pool.map(differentiate, [make_scale(bias=1000.5 + number)] * 8))) == 1

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from pyptx import _locks
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.elements import FRAMEWORK_NAMES, REALS, framework_name
 from pyptx.launch.record import element_of, takes
@@ -39,6 +40,7 @@ _ELEMENTS = {
 }
 
 _families: dict[str, Family] = {}
+_registers = _locks.reentrant()
 
 
 def dtype_of(element: str) -> torch.dtype:
@@ -285,11 +287,12 @@ def family_of(kernel, name: str | None = None, differentiates=None) -> Family:
     if differentiates is None and kernel._torch_family is not None:
         return kernel._torch_family
     name = kernel._op_name() if name is None else name.replace("$", "_")
-    family = _families.get(name)
-    if family is None:
-        family = _families.setdefault(name, Family(kernel, name, differentiates))
+    with _registers:  # torch takes a name once
+        family = _families.get(name)
+        if family is None:
+            family = _families[name] = Family(kernel, name, differentiates)
     if differentiates is None:
-        kernel._torch_family, kernel._torch_op = family, family.op
+        kernel._torch_op, kernel._torch_family = family.op, family  # who finds the second has both
     return family
 
 
