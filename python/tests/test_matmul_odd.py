@@ -4,6 +4,9 @@ torch around it, and arguments that are no tensors.  On the simulator, against f
 from __future__ import annotations
 
 import itertools
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -297,3 +300,20 @@ def test_many_matrices():
     assert made.grid(130, 200, 70_000) == (4 * 70_000, 1, 1)
     a, b = torch.randn(3, 130, 20), torch.randn(3, 200, 20)
     assert close(made(a, b), product(a, b.mT), torch.float32)
+
+
+def test_threads_that_trace_one_kernel():
+    """Its body is a method of an object that keeps registers, of which each trace has its own."""
+    together, before = Barrier(4), sys.getswitchinterval()
+
+    def traced(made):
+        together.wait()
+        return made.ptx()
+
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(3):
+                assert len(set(pool.map(traced, [mma_kernel.__wrapped__(f32, f32)] * 4))) == 1
+    finally:
+        sys.setswitchinterval(before)

@@ -7,6 +7,7 @@ A gated activation makes one column of two: B, bias and scale_b have N gate colu
 A kernel asks a `Finisher` for what belongs to columns (`columns`) and to a row of C (`line`), and the latter finishes values of both.
 """
 
+import copy
 import inspect
 from dataclasses import dataclass
 
@@ -73,11 +74,16 @@ class Epilogue:
 NOTHING = Epilogue()
 
 
+def of_one_trace(write):
+    """A method for a copy of its object, which keeps registers: threads may trace at once."""
+    return getattr(copy.copy(write.__self__), write.__name__) if inspect.ismethod(write) else write
+
+
 def with_tensors(name: str, names, write):
     """A function for `kernel` whose parameters are `names`.  It calls `write` with the tensors as keywords."""
 
     def body(*tensors):
-        write(**dict(zip(names, tensors, strict=True)))
+        of_one_trace(write)(**dict(zip(names, tensors, strict=True)))
 
     body.__name__ = body.__qualname__ = name
     body.__signature__ = inspect.Signature(
