@@ -1,8 +1,12 @@
 """Ready-made kernels where frameworks hold their tensors in ways of their own."""
 
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
+from functorch.compile import make_boxed_func  # noqa: E402
+from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from pyptx import kernels  # noqa: E402
@@ -271,3 +275,55 @@ def test_derivatives_that_torch_does_not_compile(call):
     torch.compiler.reset()
     with pytest.raises(torch._dynamo.exc.Unsupported, match=r"torch\.func\.grad\(torch\.compile\(f\)\)"):
         torch.compile(derived(call), backend="aot_eager", fullgraph=True)(x)
+
+
+def of_length(n: int, width: int = 64):
+    return [half(1, 2, n, width).requires_grad_() for _ in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("call", "made"),
+    [
+        (lambda *qkv: kernels.attention(*qkv, causal=True), of_length),
+        (kernels.attention, lambda n: of_length(n, 192)),
+        (
+            lambda q, k, v, begins: kernels.attention(q, k, v, cu_seqlens=begins),
+            lambda n: [*(half(n, 2, 64).requires_grad_() for _ in range(3)), numbers(0, 3, n)],
+        ),
+        (kernels.matmul, lambda n: [half(n, 64).requires_grad_(), half(64, 32).requires_grad_()]),
+        (kernels.layer_norm, lambda n: [half(n, 64).requires_grad_(), half(64).requires_grad_()]),
+    ],
+    ids=["attention", "wide attention", "attention of sequences", "matmul", "layer_norm"],
+)
+def test_one_compilation_for_all_lengths(call, made, monkeypatch):
+    """Also of the backward, and of the first product of a process."""
+    monkeypatch.setattr(sys.modules["pyptx.kernels.matmul"], "FACES", {})
+    torch.compiler.reset()
+    graphs = []
+
+    def count(graph, _):
+        graphs.append(graph)
+        return make_boxed_func(graph.forward)
+
+    compiler = aot_autograd(fw_compiler=count, bw_compiler=count)
+    compiled = torch.compile(call, backend=compiler, fullgraph=True, dynamic=True)
+    for n in (9, 20, 150):
+        given = made(n)
+        leaves = [each for each in given if each.requires_grad]
+        got, wanted = (torch.autograd.grad(f(*given).float().square().sum(), leaves) for f in (compiled, call))
+        torch.testing.assert_close(got, wanted)
+    assert len(graphs) == 2
+
+
+def test_sizes_that_only_the_data_gives():
+    torch.compiler.reset()
+    x, w = torch.randn(10, 64), torch.rand(64)
+
+    def call(x, chosen):
+        some = kernels.rms_norm(x[chosen], w).bfloat16()[None, None]
+        return kernels.attention(some, some, some, causal=True)
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(call, backend="aot_eager", fullgraph=True)
+        for chosen in (x[:, 0] > 0, x[:, 0] > 9):
+            assert torch.equal(compiled(x, chosen), call(x, chosen))

@@ -21,6 +21,7 @@ from pyptx.kernels._call import (
     contents,
     copied_to,
     is_loose,
+    likely,
     recorded,
 )
 from pyptx.types import bf16, f16
@@ -401,8 +402,9 @@ def dense(tensor, step: int = 8):
         flags = getattr(tensor, "flags", None)
         return tensor if flags is None or flags.c_contiguous else tensor.copy()
     *outer, inner = tensor.stride()
-    begins = compiling(tensor) or tensor.storage_offset() % step == 0
-    fits = inner == 1 and all(each % step == 0 and each > 0 for each in outer)
+    traced = compiling(tensor)
+    begins = traced or tensor.storage_offset() % step == 0
+    fits = inner == 1 and all(each % step == 0 and (likely(each > 0) if traced else each > 0) for each in outer)
     if not begins:  # where the compiler traces, an address is not known; the launch refuses one that does not fit
         return tensor.contiguous() if not tensor.is_contiguous() else tensor.clone()
     return tensor if fits else tensor.contiguous()

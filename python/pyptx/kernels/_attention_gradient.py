@@ -60,8 +60,8 @@ def gradient(
         }
         options["scale"] = scale
         together = {} if ragged else {"together": 1}
-        queries = int(q.shape[0 if ragged else 2])
-        rows = -(-queries // PAD) * PAD + (PAD * (int(begins[0].shape[0]) - 1) if ragged else 0)
+        queries = q.shape[0 if ragged else 2]
+        rows = -(-queries // PAD) * PAD + (PAD * (begins[0].shape[0] - 1) if ragged else 0)
         made = prepare(o, do, lse, dlse, *begins[:1], R=rows)
         sums = made[0] if adds else made
         if adds:

@@ -318,6 +318,13 @@ def constant(value):
     return guard_scalar(value)
 
 
+def likely(condition) -> bool:
+    """Of the traced program; true where it depends on sizes that only its data gives."""
+    from torch.fx.experimental.symbolic_shapes import guard_or_true
+
+    return guard_or_true(condition)
+
+
 def constant_for_compiler(function):
     """Tells torch.compile to call the function once and keep the result: torch.compiler.assume_constant_result, without importing torch."""
     function._dynamo_marked_constant = True

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyptx import _core
 from pyptx.errors import LaunchValueError
-from pyptx.kernels._call import check_arrays
+from pyptx.kernels._call import check_arrays, compiling
 from pyptx.kernels._epilogue import GATED
 from pyptx.kernels._keywords import Operands, Unpack, renamed
 from pyptx.kernels._matmul_arguments import ARGUMENTS
@@ -57,7 +57,8 @@ class Matmul(_core.Choice):
         try:
             if any([len(getattr(each, "shape", ())) == 1 for each in given[:2]]):
                 return of_vectors(given, out, activation)
-            face = FACES.get(type(a)) or face_of(a)
+            # Dynamo would guard what the dictionary has, and compile again when it has more.
+            face = face_of(a) if compiling(a) else FACES.get(type(a)) or remembered(a)
             return face(self, given, activation, out)
         except (AttributeError, LookupError, RuntimeError, TypeError):  # asked here, it costs a call nothing
             refuse(given, out)
@@ -101,5 +102,9 @@ def face_of(a):
         from pyptx.kernels._matmul_torch import matmul as face
     else:
         from pyptx.kernels._matmul_dense import matmul as face
-    FACES[type(a)] = face
     return face
+
+
+def remembered(a):
+    FACES[type(a)] = face_of(a)
+    return FACES[type(a)]
