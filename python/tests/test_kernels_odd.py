@@ -1,5 +1,6 @@
 """Ready-made kernels with what they were not meant for: refused by name, and nothing is read as what it is not."""
 
+import subprocess
 import sys
 import typing
 
@@ -122,3 +123,13 @@ def test_text_of_no_size():
         AuthoringValueError, match="the directives of kernel softmax depend on N, which is not known: give N="
     ):
         softmax.ptx()
+
+
+def test_where_torch_is_kept_from_being_imported():
+    """As tests of programs that can do without it do it."""
+    program = (
+        "import sys; sys.modules['torch'] = None; import numpy; from pyptx import kernels\n"
+        "x = numpy.ones((4, 8), numpy.float32); print(kernels.softmax(x)[3, 7], kernels.matmul(x, x.T)[3, 3])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "0.125 8.0\n"), done.stderr

@@ -317,3 +317,16 @@ def test_threads_that_trace_one_kernel():
                 assert len(set(pool.map(traced, [mma_kernel.__wrapped__(f32, f32)] * 4))) == 1
     finally:
         sys.setswitchinterval(before)
+
+
+def test_groups_of_numpy_of_any_strides():
+    a, b, ends = (
+        np.random.default_rng(0).standard_normal(shape).astype(np.float16) for shape in ((10, 64), (2, 32, 64), 4)
+    )
+    ends[::2] = 3, 10
+    ends, b = ends.astype(np.int32)[::2], b.swapaxes(1, 2)
+    wanted = kernels.grouped_matmul(a, np.ascontiguousarray(b), ends.copy())
+    assert np.allclose(wanted[:3], a[:3].astype(float) @ b[0], rtol=1e-2, atol=1e-1)
+    assert (kernels.grouped_matmul(np.asfortranarray(a), b, ends) == wanted).all()
+    out = np.empty((10, 64), np.float16)[:, ::2]
+    assert kernels.grouped_matmul(a, b, ends, out=out) is out and (out == wanted).all()

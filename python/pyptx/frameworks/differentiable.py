@@ -36,7 +36,7 @@ class DifferentiableKernel:
         self.accepted = _keywords_of(backward_kernel)
         self._jax: dict = {}  # by keyword arguments
         self._torch = None
-        if "torch" in sys.modules:  # now: torch.compile could not make it while it traces a call
+        if sys.modules.get("torch") is not None:  # now: torch.compile could not make it while it traces a call
             self._make_torch()
 
     def _check(self):

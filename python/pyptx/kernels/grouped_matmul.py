@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from pyptx import differentiable_kernel
-from pyptx.kernels._call import check_arrays
+from pyptx.kernels._call import check_arrays, copied_to, dense
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._matmul_arguments import check_ends, check_groups, width_of
 from pyptx.kernels._matmul_choice import grouped_kernel, parted_kernel
@@ -52,6 +52,9 @@ def grouped_matmul(
     if is_torch:
         return _matmul_torch.grouped(a, b, ends, masked, activation, scale_a, scale_b, out)
     check_ends(ends, a.shape[-2], masked)
+    a, b, ends, scale_a, scale_b = (
+        each if each is None else dense(each, False) for each in (a, b, ends, scale_a, scale_b)
+    )
     b_k_major, scales, shape = False, (), (*a.shape[:-1], columns)
     (experts, k, _), a = b.shape, a.reshape(-1, a.shape[-1])
     if scale_a is not None:
@@ -65,8 +68,9 @@ def grouped_matmul(
     widths = width_of(k * size), width_of((k if b_k_major else columns) * size)
     kernel = grouped_kernel(a.shape, experts, columns, str(a.dtype), b_k_major, *widths, on_gpu, masked, activation)
     if out is not None:
-        kernel(a, b, *scales, ends, out=out.reshape(-1, columns))
-        return out
+        place = dense(out, False)
+        kernel(a, b, *scales, ends, out=place.reshape(-1, columns))
+        return out if place is out else copied_to("grouped_matmul", out, place)
     if jax is not None and not scales and isinstance(a, jax.Array):
         kernel = differentiable(kernel, masked, activation, on_gpu)
     return kernel(a, b, *scales, ends).reshape(shape)

@@ -126,7 +126,7 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any], out=None, stream=None):
     """Specialises for these arguments, remembers the plan, and calls it."""
     signature = kernel.signature
     signature.check_count(kernel, arrays)
-    if "torch" in sys.modules:
+    if sys.modules.get("torch") is not None:
         from pyptx.frameworks.torch import call as torch_call
 
         if torch_call.must_dispatch(kernel, arrays):
