@@ -327,3 +327,33 @@ def test_sizes_that_only_the_data_gives():
         compiled = torch.compile(call, backend="aot_eager", fullgraph=True)
         for chosen in (x[:, 0] > 0, x[:, 0] > 9):
             assert torch.equal(compiled(x, chosen), call(x, chosen))
+
+
+NAMES = ("rms_norm", "layer_norm", "softmax", "log_softmax", "cross_entropy", "scaled_dot_product_attention")
+
+
+@pytest.mark.parametrize(
+    ("make", "given"),
+    [
+        (lambda: torch.nn.RMSNorm(8), (torch.randn(3, 8),)),
+        (lambda: torch.nn.LayerNorm((3, 8)), (torch.randn(2, 3, 8),)),
+        (lambda: torch.nn.Softmax(1), (torch.randn(3, 8),)),
+        (lambda: torch.nn.LogSoftmax(0), (torch.randn(3, 8),)),
+        (lambda: torch.nn.CrossEntropyLoss(label_smoothing=0.1), (torch.randn(3, 8), torch.tensor([1, 7, -100]))),
+        (lambda: torch.nn.TransformerEncoderLayer(32, 2, 64, batch_first=True), (torch.randn(2, 5, 32),)),
+    ],
+    ids=["RMSNorm", "LayerNorm", "Softmax", "LogSoftmax", "CrossEntropyLoss", "TransformerEncoderLayer"],
+)
+def test_modules_of_torch_that_call_ours(make, given, monkeypatch):
+    """torch.nn.functional has ours in the place of its own, to which attention of f32 and with dropout goes."""
+    module = make()
+    for training in (False, True):
+        module.train(training)
+        results = []
+        for ours in (False, True):
+            with monkeypatch.context() as patched:
+                for name in NAMES if ours else ():
+                    patched.setattr(F, name, getattr(kernels, name))
+                torch.manual_seed(0)
+                results.append(module(*given))
+        torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)

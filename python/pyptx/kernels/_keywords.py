@@ -39,10 +39,12 @@ class Operands(TypedDict, total=False):
 
 
 def renamed(function: Callable, named: dict, own: dict[str, str], told: dict) -> dict:
-    """The arguments `told`, in which the function's `own` names have what was `named` otherwise."""
+    """The arguments `told`, in which the function's `own` names have what was `named` otherwise; "": what says nothing here."""
     for name, value in named.items():
         if name not in own:
             raise no_such_argument(function, name)
+        if not own[name]:
+            continue
         if told[own[name]] is not None:
             raise LaunchTypeError(f"{function.__name__}: {own[name]} and {name} name one argument; give one of them")
         told[own[name]] = value

@@ -183,13 +183,14 @@ def scaled_dot_product_attention(
         q = torch.randn(1, 2, 100, 64, dtype=torch.bfloat16)
         o = kernels.scaled_dot_product_attention(q, q, q, is_causal=True)
     """
-    from torch.nn import functional
+    import torch
 
     ours = not dropout_p and _takes(query, key, value, scale, enable_gqa)
     if ours and attn_mask is not None and not is_causal and _takes_mask(query, key, value, attn_mask):
         return _masked(query, key, value, attn_mask, Masks(False, None, None, scale), None, False, None)
     if attn_mask is not None or not ours:
-        return functional.scaled_dot_product_attention(
+        # What torch.nn.functional has under this name may be this function, for a model that is to use it.
+        return torch._C._nn.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
     told = {"causal": is_causal, "window": None, "softcap": None, "scale": scale, "top_left": True}

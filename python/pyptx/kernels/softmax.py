@@ -88,6 +88,7 @@ def by_result(name: str, make) -> tuple[RowFunction, RowFunction]:
     return RowFunction(name, 1, functools.partial(make, None), float32=wide), wide
 
 
+OF_TORCH = {"input": "x", "_stacklevel": ""}  # torch.nn.Softmax calls torch.nn.functional.softmax with both
 SOFTMAX, LOG_SOFTMAX = by_result("softmax", make_softmax), by_result("log_softmax", make_log_softmax)
 
 
@@ -105,7 +106,7 @@ def softmax(x: Any = None, dim: int = -1, *, dtype: Any = None, out: Any = None,
         y = kernels.softmax(torch.randn(4, 100), dim=0)
     """
     if named:
-        return softmax(**renamed(softmax, named, {"input": "x"}, {"x": x, "dim": dim, "dtype": dtype, "out": out}))
+        return softmax(**renamed(softmax, named, OF_TORCH, {"x": x, "dim": dim, "dtype": dtype, "out": out}))
     if dim == -1 and dtype is None:
         return SOFTMAX[0]((x,), out)
     return over_rows("softmax", SOFTMAX, x, dim, dtype, out)
@@ -121,7 +122,7 @@ def log_softmax(x: Any = None, dim: int = -1, *, dtype: Any = None, out: Any = N
     """
     if named:
         return log_softmax(
-            **renamed(log_softmax, named, {"input": "x"}, {"x": x, "dim": dim, "dtype": dtype, "out": out})
+            **renamed(log_softmax, named, OF_TORCH, {"x": x, "dim": dim, "dtype": dtype, "out": out})
         )
     if dim == -1 and dtype is None:
         return LOG_SOFTMAX[0]((x,), out)
