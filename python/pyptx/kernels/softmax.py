@@ -121,9 +121,7 @@ def log_softmax(x: Any = None, dim: int = -1, *, dtype: Any = None, out: Any = N
         y = kernels.log_softmax(torch.randn(4, 100), dim=-1)
     """
     if named:
-        return log_softmax(
-            **renamed(log_softmax, named, OF_TORCH, {"x": x, "dim": dim, "dtype": dtype, "out": out})
-        )
+        return log_softmax(**renamed(log_softmax, named, OF_TORCH, {"x": x, "dim": dim, "dtype": dtype, "out": out}))
     if dim == -1 and dtype is None:
         return LOG_SOFTMAX[0]((x,), out)
     return over_rows("log_softmax", LOG_SOFTMAX, x, dim, dtype, out)
