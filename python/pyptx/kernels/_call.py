@@ -274,6 +274,15 @@ def compiling(tensor) -> bool:
     return torch.compiler.is_compiling()
 
 
+def in_dynamo(tensor) -> bool:
+    """Whether Dynamo is reading the code, unlike what it hands on, in which `compiling` is true as well."""
+    if not hasattr(tensor, "storage_offset"):  # not of torch
+        return False
+    import torch
+
+    return torch.compiler.is_dynamo_compiling()
+
+
 def jit_traces() -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and torch.jit.is_tracing()

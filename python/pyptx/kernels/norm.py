@@ -12,11 +12,21 @@ dw and db are sums over rows: each CTA adds up the rows that it meets, and `colu
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from pyptx import Tile, ptx
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._call import RowFunction, columns, differentiated_once, has_clusters, matrix
+from pyptx.kernels._call import (
+    RowFunction,
+    columns,
+    constant,
+    constant_for_compiler,
+    differentiated_once,
+    has_clusters,
+    in_dynamo,
+    matrix,
+)
 from pyptx.kernels._keywords import Input, Nothing, Unpack, no_such_argument, renamed
 from pyptx.kernels._registers import add, apply, fma, mul, neg, sub
 from pyptx.kernels._rows import Row
@@ -38,19 +48,25 @@ def of_one(n: int) -> float:
     return 1 / max(n, 1)
 
 
-def looping_kernels(make, split, *types, **more):
-    """The kernel that loops over rows, and the way in which it shares each; the same for GPUs with clusters, and there for small matrices."""
+def looping_kernels(make, split, *types, loaded: Sequence, **more):
+    """The kernel that loops over rows, of matrices of the types `loaded`, and how many workers it has for rows of n elements; the same for GPUs with
+    clusters, and there for small matrices."""
     ways = Split.looping, Split.wide_looping, Split.few_looping
-    return tuple(
-        (make(share, *types), share) for share in (functools.partial(of, **split.keywords, **more) for of in ways)
-    )
+    shares = [functools.partial(of, **split.keywords, **more) for of in ways]
+    return tuple((make(share, *types), workers_of(share, loaded)) for share in shares)
+
+
+def workers_of(share, loaded: Sequence):
+    return constant_for_compiler(lambda n, rows=None: share(n).workers(rows, loaded))
 
 
 def looping_for(kernels, x):
-    """The one of `looping_kernels` for a matrix."""
-    (rows, n), clusters = x.shape, has_clusters(x)
-    small = type(rows) is int and n <= SMALL[0] and rows * n <= SMALL[1]
-    return kernels[2 if clusters and small else clusters]
+    """The one of `looping_kernels` for a matrix, and its workers.  To Dynamo, which looks into the backward for compiled autograd, there may be
+    any number of rows."""
+    (rows, n), clusters, traced = x.shape, has_clusters(x), in_dynamo(x)
+    small = not traced and type(rows) is int and n <= SMALL[0] and rows * n <= SMALL[1]
+    kernel, workers = kernels[2 if clusters and small else clusters]
+    return kernel, workers(constant(n)) if traced else workers(n, rows)
 
 
 def inverse_root(total, n: int, eps: float):
@@ -128,14 +144,13 @@ def rms_norm_without_weight(split, x_type):
 
 
 def rms_norm_gradients(split, x_type, w_type):
-    looping = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type)
+    looping = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type, loaded=(x_type, x_type))
     sums = [column_sums(w_type, hopper=hopper) for hopper in (False, True)]
 
     @differentiated_once
     def backward(x, w, g, *, eps=1e-6):
-        rows, n = x.shape
-        kernel, share = looping_for(looping, x)
-        dx, dw = kernel(x, w, g, eps=eps, P=share(n).workers(rows, (x_type, x_type)))
+        kernel, workers = looping_for(looping, x)
+        dx, dw = kernel(x, w, g, eps=eps, P=workers)
         return dx, sums[has_clusters(x)](dw)
 
     return backward
@@ -273,18 +288,16 @@ def make_add_rms_norm(split, x_type, residual_type, w_type):
             row.store(Y, row.map(lambda s, w, r=r: mul(mul(s, r), w), s, w))
         ptx.ret()
 
-    types = x_type, residual_type, w_type
-    looping = looping_kernels(
-        add_rms_norm_backward_kernel, split, *types, kept_f32=24, matrices=4
-    )  # four rows beside the sums
-
+    types = x_type, residual_type
+    looping = looping_kernels(  # four rows beside the sums
+        add_rms_norm_backward_kernel, split, *types, w_type, loaded=2 * types, kept_f32=24, matrices=4
+    )
     sums = [column_sums(w_type, hopper=hopper) for hopper in (False, True)]
 
     @differentiated_once
     def backward(x, residual, w, g, gs, *, eps=1e-6):
-        kernel, share = looping_for(looping, x)
-        p = share(x.shape[1]).workers(x.shape[0], 2 * (x_type, residual_type))
-        dx, dr, dw = kernel(x, residual, w, g, gs, eps=eps, P=p)
+        kernel, workers = looping_for(looping, x)
+        dx, dr, dw = kernel(x, residual, w, g, gs, eps=eps, P=workers)
         return dx, dr, sums[has_clusters(x)](dw)
 
     return add_rms_norm, backward
@@ -382,13 +395,15 @@ def layer_norm_without_weight(split, x_type):
 
 
 def layer_norm_gradients(split, x_type, w_type, b_type):
-    looping = looping_kernels(layer_norm_backward_kernel, split, x_type, w_type, b_type, norm=2)
+    looping = looping_kernels(
+        layer_norm_backward_kernel, split, x_type, w_type, b_type, loaded=(x_type, x_type), norm=2
+    )
     sums = [column_sums(*filter(None, (w_type, b_type)), hopper=hopper) for hopper in (False, True)]
 
     @differentiated_once
     def backward(x, w, *b_and_g, eps=1e-5):
-        kernel, share = looping_for(looping, x)
-        dx, *partial = kernel(x, w, b_and_g[-1], eps=eps, P=share(x.shape[1]).workers(x.shape[0], (x_type, x_type)))
+        kernel, workers = looping_for(looping, x)
+        dx, *partial = kernel(x, w, b_and_g[-1], eps=eps, P=workers)
         totals = sums[has_clusters(x)](*partial)
         return dx, *(totals if b_type else (totals,))
 
