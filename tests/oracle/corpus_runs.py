@@ -136,7 +136,7 @@ CANNOT = {
     },
     "shared_memory.ptx": "PTX5012",  # it reads shared memory that nothing writes
     "less_slow_sm90a.ptx": "PTX5012",  # it measures products of shared memory that nothing writes
-    "sample__matrix_free_device_matrix_vector_01.1.sm_80.ptx": "takes 1 arguments",  # structs of Kokkos' runtime
+    "sample__matrix_free_device_matrix_vector_01.1.sm_80.ptx": "takes 1 argument",  # structs of Kokkos' runtime
     "triton__fa_ws_pingpong_sm90a.ptx": "takes 27 arguments",  # tensor maps by value, which Triton's launcher makes
 }
 # What all checks say of files that run.
