@@ -1,12 +1,15 @@
 """Products with a long K in parts, and of one column, as a user's call makes them on Hopper: on the simulator, and on a GPU where there is one."""
 
+import contextlib
+
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
-from pyptx.kernels import _matmul_torch  # noqa: E402
+from pyptx.kernels import _matmul_dense, _matmul_torch  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
 from pyptx.kernels._matmul_choice import Problem  # noqa: E402
 from pyptx.kernels._matmul_parts import InParts, in_parts  # noqa: E402
@@ -65,6 +68,44 @@ def test_gradient_of_a_weight(device):
     with kernels.simulated_target("sm_90a"):
         (got,) = torch.autograd.grad(kernels.matmul(x, w.mT), w, g)
     assert distance(got, g.flatten(0, 1).double().mT @ x.flatten(0, 1).double()) < 4e-3
+
+
+def test_gradient_of_a_weight_in_jax():
+    """And the gradient of that, whose g is f32."""
+    jax = pytest.importorskip("jax", reason="skipped: no JAX")
+    random = np.random.default_rng(0)
+    x, w, g = (
+        jax.numpy.asarray(random.standard_normal(size), "bfloat16") for size in ((8192, 64), (64, 48), (8192, 48))
+    )
+
+    def gradient(w, x, matmul):
+        return jax.grad(lambda w: (matmul(x, w) * g).astype("float32").sum())(w)
+
+    with kernels.simulated_target("sm_90a"), monitored(_matmul_dense, "in_parts") as found:
+        got = gradient(w, x, kernels.matmul)
+        assert [each.parts > 1 for each in found if each] == [True]
+        pull = jax.grad(lambda x: (gradient(w, x, kernels.matmul) * w).astype("float32").sum())(x)
+    wanted = gradient(w, x, lambda x, w: x.astype("float32") @ w.astype("float32"))
+    assert (
+        got.dtype == w.dtype
+        and distance(torch.tensor(np.asarray(got, "float32")), torch.tensor(np.asarray(wanted, "float32"))) < 4e-3
+    )
+    assert (
+        distance(
+            torch.tensor(np.asarray(pull, "float32")),
+            torch.tensor(np.asarray(g.astype("float32") @ w.astype("float32").T)),
+        )
+        < 1e-2
+    )
+
+
+@contextlib.contextmanager
+def monitored(module, name):
+    """What calls of a function return meanwhile."""
+    function, found = getattr(module, name), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, name, lambda *given: found.append(function(*given)) or found[-1])
+        yield found
 
 
 def test_who_is_in_parts():

@@ -10,7 +10,8 @@ from pyptx.errors import LaunchTypeError
 from pyptx.kernels._epilogue import Epilogue
 from pyptx.kernels._matmul_arguments import NAMES, broadcast, epilogue_of, line_of, shape_of, size, types_of, width_of
 from pyptx.kernels._matmul_choice import Problem, kernel_of
-from pyptx.types import e4m3, s8
+from pyptx.kernels._matmul_parts import in_parts
+from pyptx.types import e4m3, f32, s8
 
 __all__ = ["matmul"]
 
@@ -75,6 +76,9 @@ def multiply(arrays, a_k_major: bool, b_k_major: bool, dtype, result, epilogue, 
     bytes_ = dtype.bits // 8
     widths = width_of(a.shape[-1] * bytes_), width_of(b.shape[-1] * bytes_), width_of(n * result.bits // 8)
     problem = Problem(m, n, k, batch, dtype, result, a_k_major, b_k_major, *widths, epilogue, on_gpu)
+    if not (a_k_major or b_k_major or isinstance(a, numpy.ndarray)) and (found := in_parts(problem)):
+        lines = [each.reshape(found.parts, -1, each.shape[-1]) for each in (a, b)]  # which copies nothing
+        return multiply(lines, False, False, dtype, f32, epilogue, on_gpu).sum(0).astype(LIKE[result])
     kernel = kernel_of(problem)
     if isinstance(a, numpy.ndarray) or dtype in (e4m3, s8) or epilogue.scales is not None:
         return kernel(a, b, *more)
@@ -84,7 +88,9 @@ def multiply(arrays, a_k_major: bool, b_k_major: bool, dtype, result, epilogue, 
 @functools.cache
 def differentiable(kernel, a_k_major: bool, b_k_major: bool, dtype, result, epilogue: Epilogue, on_gpu: bool):
     def product(a, b, a_major: bool, b_major: bool):
-        return multiply((a.astype(LIKE[dtype]), b), a_major, b_major, dtype, dtype, Epilogue(), on_gpu)
+        return multiply(
+            (a.astype(LIKE[dtype]), b.astype(LIKE[dtype])), a_major, b_major, dtype, dtype, Epilogue(), on_gpu
+        )
 
     def backward(a, b, *rest):
         """The gradients of A and B, as these are stored, and those of bias and residual."""
