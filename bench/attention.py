@@ -240,14 +240,20 @@ def narrow_row(torch, kernels, width: int, heads: int, causal: bool, length: int
     return [flops / each for each in medians(torch, arms, rounds, 1).values()]
 
 
-def narrow(torch, kernels, widths, lengths, rounds: int, results: Results):
-    results.say("\ne4m3 beside bf16, by calls: TFLOP/s\nhead  causal  length   e4m3   bf16  e4m3 / bf16")
+def lines_of(results: Results, measure, torch, kernels, widths, lengths, rounds: int):
+    """(the beginning of a line, what `measure` finds) of each shape that it finds something for."""
     for width, heads, causal in HEADS:
         for length in lengths if width in widths else ():
             begin = f"{width:4}  {causal!s:6}  {length:6}  "
-            found = attempted(results, begin, narrow_row, torch, kernels, width, heads, causal, length, rounds)
+            found = attempted(results, begin, measure, torch, kernels, width, heads, causal, length, rounds)
             if found:
-                results.say(f"{begin}{found[0]:5.0f}  {found[1]:5.0f}  {found[0] / found[1]:11.2f}")
+                yield begin, found
+
+
+def narrow(torch, kernels, widths, lengths, rounds: int, results: Results):
+    results.say("\ne4m3 beside bf16, by calls: TFLOP/s\nhead  causal  length   e4m3   bf16  e4m3 / bf16")
+    for begin, (e4m3, bf16) in lines_of(results, narrow_row, torch, kernels, widths, lengths, rounds):
+        results.say(f"{begin}{e4m3:5.0f}  {bf16:5.0f}  {e4m3 / bf16:11.2f}")
 
 
 def bare(width: int, causal: bool, long: bool):
@@ -289,14 +295,9 @@ def bound_row(torch, kernels, width: int, heads: int, causal: bool, length: int,
 def bound(torch, kernels, widths, lengths, rounds: int, results: Results):
     results.say("\nproducts alone, in the same tiles: TFLOP/s, and what is that of cuDNN's attention")
     results.say("head  causal  length   ours  products  cuDNN   ours / cuDNN  products / cuDNN")
-    for width, heads, causal in HEADS:
-        for length in lengths if width in widths else ():
-            begin = f"{width:4}  {causal!s:6}  {length:6}  "
-            found = attempted(results, begin, bound_row, torch, kernels, width, heads, causal, length, rounds)
-            if found:
-                ours, products, cudnn = found
-                numbers = f"{ours:5.0f}  {products:8.0f}  {cudnn:5.0f}"
-                results.say(f"{begin}{numbers}  {ours / cudnn:13.2f}  {products / cudnn:16.2f}")
+    for begin, (ours, products, cudnn) in lines_of(results, bound_row, torch, kernels, widths, lengths, rounds):
+        numbers = f"{ours:5.0f}  {products:8.0f}  {cudnn:5.0f}"
+        results.say(f"{begin}{numbers}  {ours / cudnn:13.2f}  {products / cudnn:16.2f}")
 
 
 def caches(torch, kernels, batch: int, heads: int, keys: int) -> dict:

@@ -13,7 +13,7 @@ from pyptx.kernels._matmul_tiles import MULTIPROCESSORS
 from pyptx.kernels.column_sums import column_sums
 from pyptx.types import bf16, f16, f32
 
-__all__ = ["InParts", "in_parts"]
+__all__ = ["InParts", "parts_of"]
 
 LEAST = 2048  # of K; a shorter one is not worth a second launch
 STEP, CLOCKS = 64, 1850  # elements of K, and clocks of a microsecond
@@ -51,18 +51,16 @@ def one_of(p: Problem, parts: int) -> Problem:
     return replace(p, k=k, batch=parts, out=f32, a_width=a_width, b_width=b_width, out_width=width_of(p.n * 4))
 
 
-def in_parts(p: Problem) -> InParts | None:
-    """If that is quicker."""
+def parts_of(p: Problem) -> int:
+    """How many parts take least; 1 where that is not much less than one takes, or where the product cannot be made so."""
     plain = p.batch is None and p.epilogue == NOTHING and p.dtype in (bf16, f16, f32) and p.k >= LEAST
     if not plain or engine(p.on_gpu, p.dtype, p.a_width, p.b_width, p.out_width, width_of(p.n * 4)) != "sm_90a":
-        return None
-    parts = parts_of(p)
-    return InParts(parts, p) if parts > 1 else None
+        return 1
+    return _quickest(p)
 
 
 @functools.lru_cache(4096)
-def parts_of(p: Problem) -> int:
-    """How many take least; 1 where that is not much less than one takes."""
+def _quickest(p: Problem) -> int:
     if -(-p.m // 128) * -(-p.n // 128) > MULTIPROCESSORS // 2:
         return 1
     unit = 128 // p.dtype.bits if p.a_k_major or p.b_k_major else 1

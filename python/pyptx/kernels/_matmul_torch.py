@@ -24,7 +24,7 @@ from pyptx.kernels._matmul_arguments import (
     width_of,
 )
 from pyptx.kernels._matmul_choice import Problem, engine, grouped_kernel, kernel_of, parted_kernel
-from pyptx.kernels._matmul_parts import InParts, in_parts
+from pyptx.kernels._matmul_parts import InParts, parts_of
 from pyptx.kernels._matmul_tiles import MOST_GROUPS
 from pyptx.kernels._target import simulated
 from pyptx.kernels._transposed import transposed_f32
@@ -235,13 +235,11 @@ class Call:
         *batch, m, n = self.flat
         # The kernel names its tensors in another order: scales first.
         self.order = [position for position in (0, 1, 4, 5, 2, 3) if given[position] is not None]
-        if (
-            n == 1 and m > 1 and not batch and len(self.order) == 2 and activation not in GATED
-        ):  # B^T A^T: a stream, of rows of A
+        column = n == 1 and m > 1 and not batch and len(self.order) == 2 and activation not in GATED
+        if column:  # B^T A^T: a stream, of rows of A
             a, b, m, n, self.flat, self.order = b, a, n, m, (n, m), [1, 0]
             a.step(methodcaller("reshape", (1, -1)))
-            b.step(transposed)
-        a_k_major, b_k_major = a.orient(across=False), b.orient(across=True)
+        a_k_major, b_k_major = a.orient(across=False), b.orient(across=not column)
         k = a.tensor.shape[-1 if a_k_major else -2]
         b.halve(activation, b_k_major)
         out_width = width_of(n * self.dtype.itemsize, 0 if out is None or not out.is_contiguous() else out.data_ptr())
@@ -262,7 +260,8 @@ class Call:
             m, n, k, batch[0] if batch else None, types[0], result, a_k_major, b_k_major, a.width, b.width, out_width, epilogue,
             a.tensor.is_cuda,
         )  # fmt: skip
-        self.kernel = in_parts(problem) or kernel_of(problem)
+        parts = parts_of(problem)
+        self.kernel = InParts(parts, problem) if parts > 1 else kernel_of(problem)
         self.alone = len(self.order) == 2
         self.plain = self.flat == self.shape and not any(self.seen[i].steps for i in self.order)
         # The positions of the kernel's tensors, for _core.remember_choice, if these are given as they are or as their `mT`.

@@ -25,6 +25,7 @@ from pyptx.kernels._registers import (
     widened,
 )
 from pyptx.kernels._rows import Row
+from pyptx.kernels._rows_agreement import warp_max
 from pyptx.kernels._rows_split import Split, row_kernel, vector_of
 from pyptx.types import e4m3, f32, u32, u64
 
@@ -110,11 +111,7 @@ class Lanes:
 def largest_of(values, lanes: int):
     """The largest magnitude of the values of `lanes` neighbouring lanes, in each of them."""
     mine = tree([magnitude(value) for some in values for value in some], ptx.inst.max.NaN.f32)
-    for distance in (16, 8, 4, 2, 1):
-        if distance < lanes:
-            other = reg.scalar(f32)
-            ptx.inst.shfl.sync.bfly.b32(other, mine, distance, 31, 0xFFFFFFFF)
-            larger(mine, other)
+    warp_max(mine, lanes)
     return mine
 
 
