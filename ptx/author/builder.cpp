@@ -547,6 +547,7 @@ void Builder::file(std::uint32_t index, std::string_view name) {
 
 void Builder::variable(ir::Variable declared, bool in_module) {
   State& s = *state_;
+  check_name(*this, "a variable", declared.name.view());
   if (in_module) {
     s.draft->names.insert(declared.name);
     s.draft->add(std::move(declared), {});

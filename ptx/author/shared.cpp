@@ -233,6 +233,7 @@ Shared wgmma_tile(Builder& b, Type type, std::vector<std::int64_t> shape, bool m
 
 Barriers barriers(Builder& b, std::uint32_t count, std::string_view name) {
   if (count == 0) b.refuse(Code::bad_argument, "an array needs at least one mbarrier");
+  if (!name.empty()) check_name(b, "an mbarrier", name);
   const std::string text = name.empty() ? cat("mbar_", b.state().mbar_names++) : std::string(name);
   return {&b, symbol_of(allocate(b, Type::b64, count, 8 * std::uint64_t{count}, 8, Name(text))), count};
 }

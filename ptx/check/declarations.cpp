@@ -6,6 +6,7 @@
 
 #include "ptx/base/text.h"
 #include "ptx/check/detail/module.h"
+#include "ptx/ir/initial.h"
 
 namespace ptx::check {
 
@@ -37,6 +38,8 @@ class Initializer {
   }
 
  private:
+  using Kind = ir::Initial::Kind;
+
   char peek() {
     at_ = std::min(text_.find_first_not_of(" \t\n", at_), text_.size());
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -66,10 +69,19 @@ class Initializer {
       open += (c == '(') - (c == ')');
     }
     const std::string_view value = text_.substr(begin, at_ - begin);
-    const bool number = value.find_first_not_of("0123456789 -+") == value.npos;
-    return number && isa::info(type_).kind == isa::TypeKind::floating
-               ? "floating-point types take `1.0`, `0f3F800000` or `0d3FF0000000000000`"
-               : std::string_view();
+    const isa::TypeKind kind = isa::info(type_).kind;
+    if (value.find_first_not_of("0123456789 -+\n") != value.npos) {
+      const auto values = ir::initial_values(std::string(value));
+      if (!values || values->size() != 1) return "it has a part without a value";
+      const auto is = values->front().kind;
+      if (is == Kind::single || is == Kind::real)
+        return kind == isa::TypeKind::floating || kind == isa::TypeKind::bits
+                   ? ""
+                   : "integers take no floating-point number";
+      if (is != Kind::integer) return {};
+    }
+    return kind == isa::TypeKind::floating ? "floating-point types take `1.0`, `0f3F800000` or `0d3FF0000000000000`"
+                                           : std::string_view();
   }
 
   Type type_;
@@ -78,6 +90,17 @@ class Initializer {
   std::size_t at_ = 0;
   bool vector_ = false;
 };
+
+// What is no attribute in the text between the parentheses of .attribute(...), or nothing.
+std::string wrong_attribute(std::string_view text, bool of_function) {
+  for (std::size_t at = text.find('.'); at != text.npos; at = text.find('.', at + 1)) {
+    const std::string_view word = text.substr(at, text.find_first_of("(, \t", at) - at);
+    if (word == ".unified" || (word == ".managed" && !of_function)) continue;
+    return cat('`', word, "` is no attribute of a ",
+               of_function ? "function; it has .unified" : "variable; it has .managed and .unified");
+  }
+  return {};
+}
 
 // One declaration, wherever it stands. Each function appends at most what is wrong of its kind.
 class DeclarationJudge {
@@ -111,6 +134,7 @@ class DeclarationJudge {
       refuse("a declaration takes only one of .extern, .visible, .weak and .common");
     if (v_.linking == "common" && v_.space != Space::global) refuse("only .global variables can be .common");
     if (v_.attributes.empty()) return;
+    if (const std::string wrong = wrong_attribute(v_.attributes, false); !wrong.empty()) return refuse(wrong);
     const bool unified = v_.attributes.find(".unified") != v_.attributes.npos;
     if (v_.space != Space::global) return refuse("only .global variables take attributes");
     if (unified && !reaches(target_, unified_since)) lacks(unified_since, ".unified");
@@ -157,6 +181,7 @@ class DeclarationJudge {
   }
 
   void body_space() const {
+    if (!v_.linking.empty()) refuse("a variable in a body has no linkage, .", v_.linking);
     if (v_.space == Space::tex) refuse("a .tex variable must be declared outside of functions");
     if (v_.space == Space::param && !target_.has({2, 0}))
       refuse("before PTX 2.0 a .param variable is a parameter of an .entry");
@@ -173,6 +198,8 @@ void check_parameter(const ModuleTarget& target, const ir::Function& f, const Va
                      Diagnostics& found) {
   const DeclarationJudge judge(target, v, f.place, found);
   judge.type();
+  if (!v.linking.empty() || !v.initializer.empty() || v.count >= 0 || (v.space == Space::reg && !v.dims.empty()))
+    return judge.refuse("a parameter has one name, no linkage and no initial value, and in .reg no sizes");
   if (v.space == Space::reg) {
     if (f.entry) judge.refuse("a parameter of an .entry must be in .param");
     return;
@@ -293,7 +320,10 @@ void check_parameters(const ModuleTarget& target, const ir::Function& f, Diagnos
   if (f.linking == "extern" && !f.declaration) refuse(Code::directive_value, "an .extern function cannot have a body");
   if (!f.attributes.empty() && !reaches(target, unified_since))
     refuse(Code::needs_target, "`.unified` needs ", isa::to_string(unified_since));
+  if (const std::string wrong = wrong_attribute(f.attributes, true); !wrong.empty())
+    refuse(Code::directive_value, wrong);
   if (!f.entry) return;
+  if (!f.returns.empty()) refuse(Code::directive_value, "an .entry returns nothing");
   if (f.declaration && !target.has({3, 0})) refuse(Code::needs_version, "a declaration of an .entry needs PTX 3.0");
   const std::uint64_t size = ir::parameter_bytes(f);
   const std::uint64_t most = reaches(target, ir::large_parameters_since) ? 32764 : ir::small_parameters;

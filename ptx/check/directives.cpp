@@ -129,6 +129,10 @@ void check_combinations(const ir::Function& function, Diagnostics& found) {
 void check_pragma(const ModuleTarget& target, std::string_view text, PragmaPlace where, const Place& place,
                   Diagnostics& found) {
   for (const std::string_view value : values_of(text)) {
+    if (!value.starts_with('"')) {
+      found.emplace_back(Code::directive_value, place, cat('`', value, "`: a pragma is a string, in quotation marks"));
+      continue;
+    }
     const std::string_view string = unquoted(value);
     const isa::Pragma* row = isa::pragma(string);
     const auto refuse = [&](std::string_view what) {

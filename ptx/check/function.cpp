@@ -48,8 +48,8 @@ class RegisterNames {
       const std::string_view name = one.name.view();
       const std::size_t digits = name.find_last_not_of("0123456789") + 1;
       std::uint32_t index = 0;
-      const bool zeros =
-          digits + 1 < name.size() && name[digits] == '0';  // %r04 is of an %r<8> above, not of one below
+      // %r0 and %r04 are of an %r<8> above, not of one below
+      const bool zeros = digits < name.size() && name[digits] == '0';
       if (digits == name.size()) continue;
       if (std::from_chars(name.data() + digits, name.data() + name.size(), index).ec != std::errc()) continue;
       const auto range = ranges_.find(std::uint64_t{one.block} << 32 | Name(name.substr(0, digits)).id());
@@ -82,6 +82,58 @@ class RegisterNames {
   std::set<std::tuple<std::uint32_t, std::uint32_t, std::int32_t>> sparse_;
 };
 
+Diagnostic declared_twice(const Place& place, std::string_view name) {
+  return {Code::redeclared_name, place, cat('`', name, "` is declared twice in one block")};
+}
+
+// Where the outermost block of the body declares a register of this name.
+const Place& place_of(const ir::Function& function, const Symbols& symbols, std::string_view name) {
+  for (std::size_t i = 0; i < function.body.size(); ++i) {
+    const Statement& s = function.body[i];
+    if (s.kind != Statement::Kind::registers || symbols.block_of(i) != Symbols::outermost) continue;
+    const ir::RegisterDeclaration& declaration = function.declarations[s.index];
+    for (std::uint32_t r = 0; r < declaration.count; ++r)
+      if (ir::name(function.registers[declaration.first + r]) == name) return s.place;
+  }
+  return function.place;
+}
+
+// Labels and variables beside the registers of their block, and parameters beside all that the outermost block
+// declares.
+void check_other_names(const ir::Function& function, const Symbols& symbols, RegisterNames& names,
+                       std::vector<RegisterNames::Beside>& singles, Diagnostics& found) {
+  std::unordered_set<std::uint32_t> parameters;
+  const auto is_parameter = [&](const Place& place, std::string_view name) {
+    found.emplace_back(Code::redeclared_name, place,
+                       cat('`', name, "` is a parameter: only a block { } inside of the body may declare it again"));
+  };
+  for (const auto* list : {&function.parameters, &function.returns}) {
+    for (const ir::Variable& v : *list) {
+      parameters.insert(v.name.id());
+      singles.push_back({Symbols::outermost, 0, 1, v.name});
+      if (names.holds(Symbols::outermost, v.name.view()))
+        is_parameter(place_of(function, symbols, v.name.view()), v.name.view());
+    }
+  }
+  for (std::size_t i = 0; i < function.body.size(); ++i) {
+    const Statement& s = function.body[i];
+    if (s.kind != Statement::Kind::label && s.kind != Statement::Kind::variable) continue;
+    const ir::Variable* variable = s.kind == Statement::Kind::variable ? &function.variables[s.index] : nullptr;
+    const Name name = variable ? variable->name : Name::from_id(s.index);
+    const std::uint32_t block = symbols.block_of(i);
+    check_name(name, false, s.place, found);
+    if (variable && variable->count >= 0) {
+      names.range_at({block, i, static_cast<std::uint32_t>(variable->count), name});
+      if (!names.add(block, name, RegisterNames::range))
+        found.push_back(declared_twice(s.place, cat(name.view(), "<..>")));
+      continue;
+    }
+    if (names.holds(block, name.view())) found.push_back(declared_twice(s.place, name.view()));
+    if (block == Symbols::outermost && parameters.contains(name.id())) is_parameter(s.place, name.view());
+    if (variable) singles.push_back({block, i, 1, name});
+  }
+}
+
 }  // namespace
 
 void check_registers(const ModuleTarget& target, const ir::Function& function, const Symbols& symbols,
@@ -89,7 +141,7 @@ void check_registers(const ModuleTarget& target, const ir::Function& function, c
   RegisterNames names;
   std::vector<RegisterNames::Beside> singles;
   const auto redeclared = [&](const Place& place, const std::string& name) {
-    found.emplace_back(Code::redeclared_name, place, cat('`', name, "` is declared twice in one block"));
+    found.push_back(declared_twice(place, name));
   };
   for (std::size_t i = 0; i < function.body.size(); ++i) {
     const Statement& s = function.body[i];
@@ -124,15 +176,9 @@ void check_registers(const ModuleTarget& target, const ir::Function& function, c
       redeclared(s.place, declaration.range ? cat(reg.base.view(), "<..>") : ir::name(reg));
     }
   }
+  check_other_names(function, symbols, names, singles, found);
   names.each_beside(
       singles, [&](std::size_t at, std::string_view name) { redeclared(function.body[at].place, std::string(name)); });
-  for (std::size_t i = 0; i < function.body.size(); ++i) {
-    const Statement& s = function.body[i];
-    if (s.kind != Statement::Kind::label && s.kind != Statement::Kind::variable) continue;
-    const Name name = s.kind == Statement::Kind::label ? Name::from_id(s.index) : function.variables[s.index].name;
-    check_name(name, false, s.place, found);
-    if (names.holds(symbols.block_of(i), name.view())) redeclared(s.place, std::string(name.view()));
-  }
 }
 
 namespace {

@@ -201,10 +201,7 @@ class Evaluator {
                                                   : signed_value(static_cast<std::int64_t>(*value));
       }
       case TokenKind::real: {
-        double value = 0;
-        const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-        if (result.ec == std::errc::result_out_of_range) value = text.find('-') == text.npos ? HUGE_VAL : 0;
-        return real_value(value);
+        return real_value(real(text).value_or(0));  // refused where the module is read
       }
       case TokenKind::f64_bits: {
         std::uint64_t bits = 0;
@@ -240,6 +237,13 @@ class Evaluator {
 };
 
 }  // namespace
+
+std::optional<double> real(std::string_view literal) {
+  double value = 0;
+  const auto result = std::from_chars(literal.data(), literal.data() + literal.size(), value);
+  if (result.ec == std::errc::result_out_of_range || std::fpclassify(value) == FP_SUBNORMAL) return {};
+  return value;
+}
 
 std::optional<std::uint64_t> integer(std::string_view literal) {
   if (!literal.empty() && literal.back() == 'U') literal.remove_suffix(1);

@@ -37,7 +37,8 @@ class Reader {
       value.mask = integer(tree_.text(node.first)).value_or(0);
       id = tree_.node(id + 1).end;
     }
-    if (applied && value.mask == 0) return false;
+    const int shift = std::countr_zero(value.mask);
+    if (applied && (value.mask == 0 || shift % 8 != 0 || value.mask >> shift != 0xff)) return false;
     const bool good = single(id, value) || number(id, value) || address(id, value);
     if (good) out.push_back(value);
     return good;

@@ -80,7 +80,7 @@ void Symbols::add(std::uint32_t block, Name name, Symbol symbol) {
 }
 
 void Symbols::add_body(const Function& function) {
-  std::uint32_t block = 1;
+  std::uint32_t block = outermost;
   parents_.push_back(0);
   blocks_.reserve(function.body.size() + 1);
   for (std::uint32_t i = 0; i < function.body.size(); ++i) {

@@ -31,6 +31,8 @@ class ModuleSymbols {
 
 class Symbols {
  public:
+  static constexpr std::uint32_t outermost = 1;  // the block that is the body; the parameters are in block 0
+
   // `item`: the function's own in its module. `module` and `function` must outlive this.
   Symbols(const ModuleSymbols& module, const Function& function, std::uint32_t item);
 

@@ -54,10 +54,14 @@ class Kernel(Traced, _core.Launcher):
     def __init__(self, fn: Callable[..., Any], options: Options | None = None):
         options = options or Options()
         if not isinstance(fn, types.FunctionType):
-            named = (
-                "; its options are given by name, @kernel(arch=...)" if isinstance(fn, (str, int, tuple, list)) else ""
-            )
-            raise TypeError(f"@kernel makes a kernel of a function (def or lambda), not of {fn!r}{named}")
+            hint = ""
+            if isinstance(fn, (str, int, tuple, list)):
+                hint = "; its options are given by name, @kernel(arch=...)"
+            elif isinstance(fn, (classmethod, staticmethod)):
+                hint = f"; write @{type(fn).__name__} above @kernel"
+            elif callable(fn) and not isinstance(fn, (type, Kernel)):
+                hint = "; write a function that calls it, with a parameter for each tensor"
+            raise TypeError(f"@kernel makes a kernel of a function (def or lambda), not of {fn!r}{hint}")
         self._fn, self.options = fn, options
         self.signature = Signature(fn, options)
         self._kept: Any = Kept(fn, options, self.signature, self._watched)

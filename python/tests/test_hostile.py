@@ -65,6 +65,22 @@ def finished():
     ptx.ret()
 
 
+@pytest.mark.parametrize("name", ["_", "%"])
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda name: reg.scalar(f32, name=name),
+        lambda name: reg.array(f32, 2, name=name),
+        lambda name: smem.alloc(f32, 2, name=name),
+        lambda name: smem.mbarrier(1, name=name),
+        lambda name: ptx.label(name),
+        lambda name: ptx.var("shared", u32, name),
+    ],
+)
+def test_characters_that_are_no_name_alone(declare, name):
+    refused(lambda: declare(name), AuthoringValueError, f"`{name}` is no name of .*; not _ or % alone")
+
+
 @pytest.mark.parametrize(
     "use",
     [
@@ -95,6 +111,7 @@ def test_a_register_of_a_kernel_that_is_finished(use):
         (lambda: ptx.label("\ud800"), "label: `name` is not a str that UTF-8 can say"),
         (lambda: ptx.declare("\ud800"), "declare: `text` is not a str that UTF-8 can say"),
         (lambda: ptx.print("\ud800"), "print: `format` is not a str that UTF-8 can say"),
+        (lambda: reg.scalar(f32, name="\ud800", init=1.0), "scalar: `name` is not a str that UTF-8 can say"),
         (lambda: reg.array(f32, 2**70), "array: `count` is not an int that fits where it is stored"),
         (lambda: ptx.inst.mov.u32(reg.scalar(u32), type("R", (), {"__repr__": lambda self: "\ud800"})()), r"\\ud800"),
         (lambda: ptx.inst.mov.u32(reg.scalar(u32), type("R", (), {"__repr__": lambda self: "a" + "é" * 60})()), "é"),

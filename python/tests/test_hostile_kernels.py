@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import operator
 
 import numpy as np
@@ -28,6 +29,37 @@ def written(use):
         ptx.ret()
 
     return k.ptx(N=4)
+
+
+class Bodies:
+    @classmethod
+    def of_class(cls, X, Y):
+        ptx.ret()
+
+    def of_object(self, X, Y):
+        ptx.ret()
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (functools.partial(lambda X, Y, k: ptx.ret(), k=2), "partial.*; write a function that calls it, with a parameter"),
+        (Bodies.of_class, "bound method .*; write a function that calls it"),
+        (Bodies().of_object, "bound method .*; write a function that calls it"),
+        (functools.lru_cache(lambda X, Y: ptx.ret()), "lru_cache.*; write a function that calls it"),
+        (Bodies.__dict__["of_class"], "; write @classmethod above @kernel"),
+        (Bodies, "class '.*Bodies'>$"),
+    ],
+)
+def test_bodies_that_are_no_function(body, said):
+    with pytest.raises(TypeError, match=said):
+        kernel(body)
+
+
+@pytest.mark.parametrize("size", [np.array([4, 4]), np.array([4.0]), True, 4.0, "4"])
+def test_sizes_that_are_no_int(size):
+    with pytest.raises(TypeError, match="dimension 'N' of kernel <lambda> must be an int, not"):
+        kernel(lambda Y: ptx.ret(), in_specs=(), out_specs=(Tile("N", f32),)).ptx(N=size)
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,30 @@ TEST_CASE("what is wrong with a declaration, a value, a name") {
   CHECK(message(".global .b8 g[2*4];") == "`[2*4]` is no size of an array: write its value, 8");
   CHECK(message(".entry k(.param .u64 .ptr .align 3 a) { ret; }") == "alignment 3 is not a power of two");
   CHECK(message(".entry k() { .reg .b32 %r<4>; .reg .b32 %r2; ret; }") == "`%r2` is declared twice in one block");
+  CHECK(message(".entry k(.param .b32 a) { .reg .b32 a; ret; }") ==
+        "`a` is a parameter: only a block { } inside of the body may declare it again");
+  CHECK(message(".entry k() { .reg .b32 r[2]; ret; }") == "register `r`: a register has no sizes");
+  CHECK(message(".entry k() { .reg .b32 a, r = 3; ret; }") == "register `r`: a register has no initial value");
+  CHECK(message(".entry k() { .visible .reg .b32 r; ret; }") == "register `r`: a register has no linkage");
+  CHECK(message(".entry k() { .extern .shared .b32 s[]; ret; }") ==
+        "`s`: a variable in a body has no linkage, .extern");
+  CHECK(message(".entry k() { .weak .global .b32 s; ret; }") == "`s`: a variable in a body has no linkage, .weak");
+  CHECK(message(".entry (.param .b32 a) k() { ret; }") == "an .entry returns nothing");
+  CHECK(message(".func f(.reg .b32 a[2]) { ret; }") ==
+        "`a`: a parameter has one name, no linkage and no initial value, and in .reg no sizes");
+  CHECK(message(".global .attribute(.foo) .b32 g;") ==
+        "`g`: `.foo` is no attribute of a variable; it has .managed and .unified");
+  CHECK(message(".global .attribute() .b32 g;") == "`.attribute()` names no attribute");
+  CHECK(message(".func .attribute(.managed) f() { ret; }") ==
+        "`.managed` is no attribute of a function; it has .unified");
+  CHECK(message(".pragma nounroll;") == "`nounroll`: a pragma is a string, in quotation marks");
+  CHECK(message(".global .u32 g = 1.5;") == "`g`: initial value: integers take no floating-point number");
+  CHECK(message(".global .f32 g = 0x3f800000;") ==
+        "`g`: initial value: floating-point types take `1.0`, `0f3F800000` or `0d3FF0000000000000`");
+  CHECK(message(".global .f32 g = 1.0 + 1;") == "`g`: initial value: it has a part without a value");
+  CHECK(message(".global .u64 g = 99999999999999999999;") == "`99999999999999999999` does not fit 64 bits");
+  CHECK(message(".global .f64 g = 1e309;") ==
+        "`1e309` is beyond the numbers of f64: 2.2250738585072014e-308 to 1.7976931348623157e308");
   CHECK(message(".entry k() { .reg .b32 r; .shared .b32 s; ld.shared.b32 r, [!r]; ret; }") ==
         "`!r`: in an address and in a vector a sign stands in front of numbers alone");
   CHECK(message(".entry k() { P: .callprototype _x (); ret; }") ==

@@ -140,7 +140,6 @@ TEST_CASE("operands") {
   CHECK(operands("mov.f32 %f1, %v.g;") == "reg:%f1 reg:%v.y");
   CHECK(operands("mov.f32 %f1, 0f3F800000;") == "reg:%f1 f32:0f3F800000");
   CHECK(operands("mov.f32 %f1, 1.5;") == "reg:%f1 f64:0d3FF8000000000000");
-  CHECK(operands("mov.f32 %f1, -1e400;") == "reg:%f1 f64:0dFFF0000000000000");
   CHECK(operands("mov.f32 %f1, -0.0;") == "reg:%f1 f64:0d8000000000000000");
   CHECK(operands("mov.u32 %r1, WARP_SZ;") == "reg:%r1 symbol:WARP_SZ");
   CHECK(operands("mov.u64 %rd1, s+8;") == "reg:%rd1 symbol:s+8");

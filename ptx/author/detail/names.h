@@ -15,9 +15,11 @@ inline void check_name(const Builder& b, std::string_view what, std::string_view
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$';
   };
   const bool begins = !name.empty() && !(name[0] >= '0' && name[0] <= '9') && (goes_on(name[0]) || name[0] == '%');
-  if (begins && std::all_of(name.begin() + 1, name.end(), goes_on)) return;
-  b.refuse(Code::bad_argument, cat("`", name, "` is no name of ", what,
-                                   ": letters, digits, _ and $, and no digit in front; % in front of the first"));
+  const bool alone = name == "_" || name == "%";
+  if (begins && !alone && std::all_of(name.begin() + 1, name.end(), goes_on)) return;
+  b.refuse(Code::bad_argument,
+           cat("`", name, "` is no name of ", what,
+               ": letters, digits, _ and $, and no digit in front; % in front of the first; not _ or % alone"));
 }
 
 inline Operand symbol(Name name) {

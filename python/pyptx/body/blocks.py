@@ -302,7 +302,7 @@ def _misfit(name: str, legal: str, given: str) -> str:
         wanted = taken[argument][0].strip()
         if kind == "None" and "None" not in wanted:
             return f"{name}: `{argument}` must not be None; its arguments: {known}"
-        if wanted != "object" and kind not in (one.strip().partition("[")[0] for one in wanted.split("|")):
+        if not {kind, "object"} & {one.strip().partition("[")[0] for one in wanted.split("|")}:
             return f"{name}: `{argument}` is {wanted}, not {kind}"
     missing = [argument for argument, (_, equals, _) in taken.items() if not equals and argument not in arguments]
     if missing:
@@ -311,7 +311,7 @@ def _misfit(name: str, legal: str, given: str) -> str:
     beyond = [
         f"`{argument}` is not {limits[kind]}"
         for argument, kind in arguments.items()
-        if kind in limits and taken[argument][0].strip() != "object"
+        if kind in limits and "object" not in taken[argument][0]
     ]
     return f"{name}: {' or '.join(beyond) or f'({given}) does not fit'}; its arguments: {known}"
 

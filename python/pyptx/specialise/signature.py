@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import keyword
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -191,9 +192,12 @@ class Signature:
             if name not in self.known:
                 raise TypeError(f"kernel {self.name} has no template parameter {name!r}; {self._known_names()}")
             if name in self.symbols:
-                if isinstance(value, bool) or not hasattr(value, "__index__"):
-                    raise TypeError(f"dimension {name!r} of kernel {self.name} must be an int, not {value!r}")
-                sizes[name] = value.__index__()
+                try:
+                    if isinstance(value, bool):
+                        raise TypeError
+                    sizes[name] = operator.index(value)
+                except TypeError:
+                    raise TypeError(f"dimension {name!r} of kernel {self.name} must be an int, not {value!r}") from None
                 if sizes[name] < 0:
                     raise ValueError(f"dimension {name!r} of kernel {self.name} must not be negative, got {value!r}")
             if name in self.template:
