@@ -259,7 +259,9 @@ class OperandJudge {
     if (n != 2 && n != 4) return n == 0 ? Code::operand_kind : Code::vector_length;
     const unsigned bits = isa::info(p.type).bits / n;
     if (o.kind != Operand::Kind::vector) return isa::info(type_of(o)).bits == bits ? Code{} : Code::operand_type;
+    bool registers = !p.row->destination;
     for (const Operand& element : view_.function.children(o)) {
+      registers |= element.kind == Operand::Kind::reg;
       if (element.kind == Operand::Kind::reg) {
         const isa::TypeInfo& t = isa::info(type_of(element));
         if (t.bits != bits || t.kind == TypeKind::predicate) return Code::operand_type;
@@ -267,7 +269,7 @@ class OperandJudge {
         return Code::operand_kind;
       }
     }
-    return {};
+    return registers ? Code{} : Code::untyped_vector;
   }
 
   Code scalar(const Pattern& p, const Operand& o) const {
@@ -457,6 +459,9 @@ Problem fit_choice(const OperandJudge& judge, const View& view, const isa::Match
       problem.code = judge.operand(p, pair ? view.function.children(o)[0] : o);
       if (problem.code == Code{} && pair)
         problem.code = judge.operand(match.operands[i + 1], view.function.children(o)[1]);
+      const auto is_sink = [](const Operand& each) { return each.kind == Operand::Kind::sink; };
+      if (problem.code == Code{} && pair && std::ranges::all_of(view.function.children(o), is_sink))
+        problem.code = Code::sink_operand;
     } else {
       problem.code = judge.operand(p, o);
       if (problem.code == Code{} && p.kind == OperandKind::address && o.kind == Operand::Kind::address)
