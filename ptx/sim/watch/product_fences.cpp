@@ -16,6 +16,10 @@ constexpr const char* mend_write = "wgmma.wait_group for the product, in front o
 constexpr const char* mend_product =
     "wgmma.fence.sync.aligned by all warps of the warpgroup, behind the last access of the registers and in front of "
     "the product";
+constexpr const char* keep_in_front =
+    "a compiler moves arithmetic behind the fence; in CUDA C++ asm volatile(\"\" : \"+f\"(x) :: \"memory\") in front "
+    "of it "
+    "keeps x there";
 
 std::uint32_t row_of(const Operand& o) { return o.offset / static_cast<std::uint32_t>(sizeof(Line)); }
 
@@ -63,12 +67,23 @@ ProductFences::ProductFences(const Launch& launch) : launch_(launch) {
 
 void ProductFences::note_rows(std::uint32_t pc, const std::vector<bool>& of_products) {
   const Op& op = launch_.program.ops[pc];
-  auto note = [&](const Operand& o, Use use) {
-    if (o.bank != Bank::registers || o.slot == 0 || row_of(o) >= of_products.size() || !of_products[row_of(o)]) return;
-    rows_.push_back({row_of(o), o.slot, use});
+  const auto is_of_product = [&](const Operand& o) {
+    return o.bank == Bank::registers && o.slot != 0 && row_of(o) < of_products.size() && of_products[row_of(o)];
+  };
+  const auto note = [&](const Operand& o, Use use) {
+    if (is_of_product(o)) rows_.push_back({row_of(o), o.slot, use});
   };
   if (product_step(op) == ProductStep::product)
     return each_register(op, [&](const Operand& o, bool of_a) { note(o, of_a ? Use::multiplies : Use::accumulates); });
+  if (launch_.program.generated && launch_.program.mnemonics[pc].starts_with("mov.")) {
+    std::uint32_t source = Row{}.source;
+    for (int i = op.sources; i-- > 0;)
+      if (const Operand& o = op.operands[op.destinations + i]; is_of_product(o)) source = row_of(o);
+    for (int i = 0; i < op.destinations; ++i)
+      if (const Operand& o = op.operands[i]; is_of_product(o))
+        rows_.push_back({row_of(o), o.slot, Use::writes, true, source});
+    return;
+  }
   for (int i = 0; i < op.sources; ++i) note(op.operands[op.destinations + i], Use::reads);
   for (int i = 0; i < op.destinations; ++i) note(op.operands[i], Use::writes);
 }
@@ -95,9 +110,20 @@ void ProductFences::executing(Warp& warp, std::uint32_t pc, Mask) {
     Touch& last = level.last[row.row];
     if (step == ProductStep::product && last.fences == w.fences) judge(warp, pc, row, last);
     if (row.use == Use::writes || row.use == Use::accumulates) overwrites(warp, pc, row, last);
+    if (row.copies) {
+      last = copied(level, row, last);
+      continue;
+    }
     last.fences = w.fences, last.pc = pc, last.use = row.use;
     if (row.use == Use::multiplies) last.product = member_of(warp).begun + 1, last.product_pc = pc;
   }
+}
+
+// What is known of a register after a compiler's mov: the last touch of what it copies.
+ProductFences::Touch ProductFences::copied(const Level& level, const Row& row, const Touch& before) {
+  Touch made = row.source < level.last.size() ? level.last[row.source] : Touch{};
+  made.product = before.product, made.product_pc = before.product_pc;
+  return made;
 }
 
 // A register that a product under way has for A, written.
@@ -123,6 +149,7 @@ void ProductFences::judge(Warp& warp, std::uint32_t pc, const Row& row, const To
 void ProductFences::report(Code code, const Warp& warp, std::uint32_t pc, std::uint32_t other, std::string what) {
   if (!known_.insert({other, pc}).second) return;
   std::vector<std::string> notes{code == Code::barrier_misuse ? mend_write : mend_product};
+  if (code == Code::missing_product_fence && launch_.program.generated) notes.emplace_back(keep_in_front);
   std::vector<Site> sites{site_of(warp, pc, 0)};
   if (other != pc) {
     notes.insert(notes.begin(), cat("the other is ", place_name(warp, other), " of ", thread_name(warp, 0)));

@@ -1,7 +1,8 @@
 // wgmma.fence where it has to stand (manual 9.7.15.7.1): in front of the first product of a warpgroup, and between an
 // access of a register and a product that has the register as an accumulator or for A. Accumulators that products of
-// one shape hand on need none. When registers of a product may be touched again is not asked here: the product itself
-// keeps them until wgmma.wait_group (exec/wgmma.cpp).
+// one shape hand on need none. A `mov` in a compiler's module is as old as what it copies: nvcc writes the copies that
+// asm("..." : "+f"(x)) needs, and constants, behind the fence, where the author has no say. When registers of a product
+// may be touched again is not asked here: the product itself keeps them until wgmma.wait_group (exec/wgmma.cpp).
 #pragma once
 
 #include <memory>
@@ -35,6 +36,8 @@ class ProductFences final : public Observer {
     std::uint32_t row;                                                       // its offset, in lines
     std::uint32_t slot;
     Use use;
+    bool copies = false;                // by a compiler's mov: of `source`, or of what is in no product
+    std::uint32_t source = 0xffffffff;  // its row
   };
   struct Touch {
     std::uint64_t fences = 0;  // of the warp, before it; 0: none yet
@@ -54,6 +57,7 @@ class ProductFences final : public Observer {
   };
 
   void note_rows(std::uint32_t pc, const std::vector<bool>& of_products);
+  static Touch copied(const Level& level, const Row& row, const Touch& before);
   void judge(Warp& warp, std::uint32_t pc, const Row& row, const Touch& before);
   void overwrites(const Warp& warp, std::uint32_t pc, const Row& row, const Touch& before);
   void report(Code code, const Warp& warp, std::uint32_t pc, std::uint32_t other, std::string what);
