@@ -149,6 +149,8 @@ class Calls {
     if (symbol && !is_argument(*symbol))
       return refuse(name, ": ", what, ' ', i + 1, " is `", ir::to_string(function_, o),
                     "`; an argument is a register, a constant or a .param variable that the body declares");
+    if (o.kind == Operand::Kind::sink && what == "argument")
+      return refuse(name, ": argument ", i + 1, " is the sink `_`, which stands for results alone");
     if (fits(o, formal)) return;
     refuse(name, ": ", what, ' ', i + 1, " is `", ir::to_string(function_, o), "`, which is not passed as .",
            isa::info(formal.type).name, formal.dims.empty() ? "" : "[]");

@@ -87,7 +87,7 @@ Diagnostic declared_twice(const Place& place, std::string_view name) {
 }
 
 // Where the outermost block of the body declares a register of this name.
-const Place& place_of(const ir::Function& function, const Symbols& symbols, std::string_view name) {
+const Place& place_of_register(const ir::Function& function, const Symbols& symbols, std::string_view name) {
   for (std::size_t i = 0; i < function.body.size(); ++i) {
     const Statement& s = function.body[i];
     if (s.kind != Statement::Kind::registers || symbols.block_of(i) != Symbols::outermost) continue;
@@ -112,7 +112,7 @@ void check_other_names(const ir::Function& function, const Symbols& symbols, Reg
       parameters.insert(v.name.id());
       singles.push_back({Symbols::outermost, 0, 1, v.name});
       if (names.holds(Symbols::outermost, v.name.view()))
-        is_parameter(place_of(function, symbols, v.name.view()), v.name.view());
+        is_parameter(place_of_register(function, symbols, v.name.view()), v.name.view());
     }
   }
   for (std::size_t i = 0; i < function.body.size(); ++i) {

@@ -374,8 +374,7 @@ class Parser {
   void section() {
     const NodeId id = open(NodeKind::section);
     ++position_;
-    if (kind() != TokenKind::dot_word && kind() != TokenKind::word)
-      return undelimited(id, expected("the name of a section"));
+    if (kind() != TokenKind::dot_word) return undelimited(id, expected("the name of a section, as .debug_info"));
     leaf(NodeKind::name);
     const TokenId brace = position_;
     bool good = expect(TokenKind::left_brace, "after the name of a section");

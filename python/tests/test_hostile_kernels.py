@@ -43,7 +43,10 @@ class Bodies:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (functools.partial(lambda X, Y, k: ptx.ret(), k=2), "partial.*; write a function that calls it, with a parameter"),
+        (
+            functools.partial(lambda X, Y, k: ptx.ret(), k=2),
+            "partial.*; write a function that calls it, with a parameter",
+        ),
         (Bodies.of_class, "bound method .*; write a function that calls it"),
         (Bodies().of_object, "bound method .*; write a function that calls it"),
         (functools.lru_cache(lambda X, Y: ptx.ret()), "lru_cache.*; write a function that calls it"),

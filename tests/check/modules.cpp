@@ -205,6 +205,10 @@ TEST_CASE("what is wrong with a declaration, a value, a name") {
   CHECK(message(".global .b8 g[2*4];") == "`[2*4]` is no size of an array: write its value, 8");
   CHECK(message(".entry k(.param .u64 .ptr .align 3 a) { ret; }") == "alignment 3 is not a power of two");
   CHECK(message(".entry k() { .reg .b32 %r<4>; .reg .b32 %r2; ret; }") == "`%r2` is declared twice in one block");
+  CHECK(message(".global .u32 g; .entry k() { .reg .u32 r; mov.u32 r, g; ret; }") ==
+        "`mov.u32`: the address of the .global variable `g` has 64 bits from sm_90 on");
+  CHECK(message(".func f(.reg .b32 a) { ret; } .entry k() { call f, (_); ret; }") ==
+        "`call f`: argument 1 is the sink `_`, which stands for results alone");
   CHECK(message(".entry k(.param .b32 a) { .reg .b32 a; ret; }") ==
         "`a` is a parameter: only a block { } inside of the body may declare it again");
   CHECK(message(".entry k() { .reg .b32 r[2]; ret; }") == "register `r`: a register has no sizes");

@@ -43,6 +43,7 @@ TELLS_APART = {
     "ptx/sim/exec/alternate.cpp": "which operation a body that serves several opcodes computes",
     "ptx/sim/exec/fragment_tables.cpp": "which figures of the manual show the fragments",
     "ptx/sim/exec/matrix_memory.cpp": "the same",
+    "ptx/sim/watch/product_fences.cpp": "a rule about moves",
 }
 
 
