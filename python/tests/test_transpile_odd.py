@@ -330,7 +330,7 @@ ODD["deep loops"] += "".join(f"@p bra L{i};\n" for i in reversed(range(60))) + "
 ODD["deep branches"] = "<H><K>.reg .pred p;\n.reg .b32 r;\n" + "{\n" * 12
 ODD["deep branches"] += "".join(f"@p bra L{i};\nadd.u32 r, r, {i};\n" for i in range(60))
 ODD["deep branches"] += "".join(f"L{i}:\n" for i in reversed(range(60))) + "}\n" * 12 + "ret;\n}\n"
-ODD["registers by names of the program"] = "<H>.global .u32 memory[999];\n<K>" + "".join(
+ODD["registers by names of the program"] = "<H>.global .u32 memory[999];\n.visible .entry k()\n{\n" + "".join(
     f".reg .b32 {name};\n" for name in NAMES.split()
 )
 ODD["registers by names of the program"] += "".join(
