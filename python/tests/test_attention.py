@@ -448,8 +448,8 @@ def test_opcheck():
     given = [torch.randn(2, 2, 40, 64, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
     module = sys.modules["pyptx.kernels.attention"]  # the package has the function under this name
     described = [module.described(name, each) for name, each in zip("qkv", given, strict=True)]
-    key, options, _ = module._planned(*described, module.Masks(True, None, None, None), False)
-    found = torch.library.opcheck(module._choose(*key, False, False, False, True, "").op, tuple(given), options)
+    key, options, *_ = module._planned(*described, module.Masks(True, None, None, None), False)
+    found = torch.library.opcheck(module.choice.choose(*key, False, False, False, True, "").op, tuple(given), options)
     assert set(found.values()) == {"SUCCESS"}
 
 

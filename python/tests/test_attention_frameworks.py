@@ -15,6 +15,7 @@ from test_attention import near, reference, tensors  # noqa: E402
 from pyptx import kernels  # noqa: E402
 
 MODULE = sys.modules["pyptx.kernels.attention"]
+CHOICE = sys.modules["pyptx.kernels._attention_choice"]
 FP8 = torch.float8_e4m3fn
 theirs = torch.nn.functional.scaled_dot_product_attention
 
@@ -51,7 +52,7 @@ def pages(*given, **told):
 @pytest.mark.parametrize("form", [plain, sequences])
 def test_opcheck(form, target, monkeypatch):
     """Of the op of each version, with its gradient."""
-    calls, choose = [], MODULE._choose
+    calls, choose = [], CHOICE.choose
 
     def noted(*key):
         made = choose(*key)
@@ -62,7 +63,7 @@ def test_opcheck(form, target, monkeypatch):
 
         return run
 
-    monkeypatch.setattr(MODULE, "_choose", noted)
+    monkeypatch.setattr(CHOICE, "choose", noted)
     given = [each.requires_grad_() for each in tensors("cpu", *[(1, 2, 80, 64)] * 3)]
     with kernels.simulated_target(target):
         form(*given)
@@ -93,8 +94,8 @@ def test_compiled_with_dynamic_shapes(form, target):
 
 def test_deterministic_algorithms(monkeypatch):
     """torch's switch is that of the backward, for torch's words and for ours."""
-    keys, choose = [], MODULE._choose
-    monkeypatch.setattr(MODULE, "_choose", lambda *key: keys.append(key) or choose(*key))
+    keys, choose = [], CHOICE.choose
+    monkeypatch.setattr(CHOICE, "choose", lambda *key: keys.append(key) or choose(*key))
     given = [each.requires_grad_() for each in tensors("cpu", *[(1, 1, 8, 64)] * 3)]
     for switch in (False, True):
         torch.use_deterministic_algorithms(switch)

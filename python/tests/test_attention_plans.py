@@ -20,13 +20,13 @@ from pyptx.kernels._attention_plan import taken_together  # noqa: E402
 from pyptx.kernels._attention_transposed import transpose_kernel  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
 
-MODULE = sys.modules["pyptx.kernels.attention"]
+CHOICE, PARTS = (sys.modules[f"pyptx.kernels._attention_{name}"] for name in ("choice", "parts"))
 FP8 = torch.float8_e4m3fn
 
 
 def cut(width: int, causal: bool, **more):
     """Two CTAs, so that each has several tiles."""
-    return dataclasses.replace(MODULE.plan(width, width, causal, False, False, True), **{"ctas": 2, **more})
+    return dataclasses.replace(CHOICE.plan(width, width, causal, False, False, True), **{"ctas": 2, **more})
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_plans_of_e4m3(causal, scaled):
 @pytest.mark.parametrize(("width", "values", "causal"), [(128, 48, True), (64, 64, False)])
 def test_values_are_transposed_beside_fetching(width, values, causal):
     """By three CTAs, of whose tiles the second and the third wait for what `transpose_kernel` has left."""
-    plan = dataclasses.replace(MODULE._fp8_plan(width, 64, causal, False, False, 2, False, False), begun=True, ctas=3)
+    plan = dataclasses.replace(CHOICE.e4m3_plan(width, 64, causal, False, False, 2, False, False), begun=True, ctas=3)
     q, k, v = (each.to(FP8) for each in tensors("cpu", (1, 6, 333, width), (1, 3, 333, width), (1, 3, 333, values)))
     padded, rows = 336, v.reshape(3, 333, values)
     options = {"scale": width**-0.5, "together": 1} | ({"shift": 0} if causal else {})
@@ -113,7 +113,7 @@ def test_bases_of_e4m3_that_rise(causal, step, every):
 def test_equal_scores_of_e4m3_are_not_made_again(width, long):
     """Where a base was raised, sums of exponentials that are all the largest are no reason to raise it again."""
     for causal in (False, True):
-        plan = MODULE._fp8_plan(width, width, causal, False, False, long, False, False)
+        plan = CHOICE.e4m3_plan(width, width, causal, False, False, long, False, False)
         assert plan.keys // 4 // plan.chains * 2**plan.shift < 448 > 2 ** (plan.shift + plan.slack)
 
 
@@ -121,7 +121,7 @@ def test_equal_scores_of_e4m3_are_not_made_again(width, long):
 @pytest.mark.parametrize("tiles", [4, 8, 9, 32, 128])
 def test_work_is_shared_out(heads, tiles):
     """What the busiest of 132 CTAs has to do under a causal mask, beside the mean, as `Tiles` gives tiles out."""
-    plan = MODULE.plan(128, 128, True, False, False, False)
+    plan = CHOICE.plan(128, 128, True, False, False, False)
     together = taken_together(plan, heads, 1, 128 * tiles, 128 * tiles, False)
     if together:
         rounds = [heads - first if heads - first < together else together for first in range(0, heads, together)]
@@ -196,3 +196,23 @@ def test_infinite_scores(value):
     assert rows.sum() == (69 if value > 0 else 1)
     torch.testing.assert_close(got[rows].double(), want[rows], rtol=0.02, atol=0.02)
     assert got[~rows].isnan().all()
+
+
+@pytest.mark.parametrize(
+    "more", [{"causal": True}, {"softcap": 5.0, "sinks": torch.tensor([0.5, 3.0, -1.0, 0.0])}], ids=str
+)
+@pytest.mark.parametrize(
+    ("width", "values", "queries"), [(64, 64, 150), (128, 128, 70), (192, 128, 100), (256, 256, 66)]
+)
+def test_keys_in_parts(width, values, queries, more):
+    """Tiles of 128 rows with the queries of two heads, whose keys CTAs share; the last tile has few rows."""
+    shapes = (2, 4, queries, width), (2, 2, 1300, width), (2, 2, 1300, values)
+    q, k, v = tensors("cpu", *shapes)
+    assert PARTS.are_quicker(2, 4, 2, queries, 1300, -(-width // 64) * 64, -(-values // 64) * 64, "causal" in more)
+    with pyptx.simulator(check="all"):
+        o, lse = kernels.attention(q, k, v, lse=True, **more)
+    want, sums = reference(q.double(), k.double(), v.double(), **more)
+    assert (o.double() - want).norm() < 5e-3 * want.norm()
+    assert ((lse.double() - sums).abs() < 1e-3).all()
+    again, _ = kernels.attention(q, k, v, lse=True, **more)  # by the call that is remembered
+    assert torch.equal(again, o)

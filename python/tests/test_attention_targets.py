@@ -22,6 +22,7 @@ from pyptx.kernels._attention_mma import Mma, mma_attention_kernel  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
 
 MODULE = sys.modules["pyptx.kernels.attention"]  # the package has the function under this name
+CHOICE = sys.modules["pyptx.kernels._attention_choice"]
 FP8 = torch.float8_e4m3fn
 
 
@@ -33,7 +34,7 @@ def device(request):
 @pytest.fixture
 def by_mma(device, monkeypatch):
     """What a GPU of sm_80 runs, which runs on later ones, too."""
-    monkeypatch.setattr(MODULE, "_other_than_hopper", lambda tensor: "mma")
+    monkeypatch.setattr(CHOICE, "other_than_hopper", lambda tensor: "mma")
     monkeypatch.setattr(MODULE, "DENSE", MODULE.Dense())  # which remembers no call
 
 
@@ -55,8 +56,8 @@ def by_mma(device, monkeypatch):
     ],
 )
 def test_forward(target, shape, masks, monkeypatch):
-    made, choose = [], MODULE._choose
-    monkeypatch.setattr(MODULE, "_choose", lambda *key: made.append(choose(*key)) or made[0])
+    made, choose = [], CHOICE.choose
+    monkeypatch.setattr(CHOICE, "choose", lambda *key: made.append(choose(*key)) or made[0])
     batch, heads, shared, queries, keys, width, values = shape
     q, k, v = tensors(
         "cpu", (batch, queries, heads, width), (batch, shared, keys, width), (batch, shared, keys, values)
@@ -107,7 +108,7 @@ def test_gradient_of_sequences_by_mma(width, device):
 @pytest.mark.parametrize(("width", "masks"), [(128, {"causal": True}), (64, {"window": 40, "softcap": 4.0})])
 def test_sequences_of_e4m3(width, masks, other, device, monkeypatch):
     """What is behind a sequence, here NaN, does not reach it."""
-    monkeypatch.setattr(MODULE, "_other_than_hopper", lambda tensor: other)
+    monkeypatch.setattr(CHOICE, "other_than_hopper", lambda tensor: other)
     queries, keys = [5, 0, 140, 1], [70, 3, 300, 0]
     begins = [torch.tensor([0, *each]).cumsum(0).int() for each in (queries, keys)]
     made = tensors(device, (sum(queries), 4, width), (sum(keys), 2, width), (sum(keys), 2, width))
@@ -247,7 +248,7 @@ def test_100_runs_are_identical(form, monkeypatch):
         return torch.autograd.grad(kernels.attention(*leaves, causal=True, deterministic=True), leaves, q)
 
     if form == "by mma":
-        monkeypatch.setattr(MODULE, "_other_than_hopper", lambda tensor: "mma")
+        monkeypatch.setattr(CHOICE, "other_than_hopper", lambda tensor: "mma")
         monkeypatch.setattr(MODULE, "DENSE", MODULE.Dense())
     forms = {
         "gradient": gradient,

@@ -244,6 +244,7 @@ def test_blackwell_with_factors(monkeypatch):
 
 
 ATTENTION = sys.modules["pyptx.kernels.attention"]
+CHOICE, PARTS = (sys.modules[f"pyptx.kernels._attention_{name}"] for name in ("choice", "parts"))
 
 
 @pytest.fixture
@@ -258,9 +259,11 @@ def few(monkeypatch):
             return make(dtype, made[-1], *more)
 
         for name in ("forward_kernel", "fp8_kernel"):
-            monkeypatch.setattr(ATTENTION, name, functools.partial(maker, getattr(ATTENTION, name)))
-        for name in ("_forward", "_choose", "_masked_kernel", "_fp8_of"):
-            monkeypatch.setattr(ATTENTION, name, functools.cache(getattr(ATTENTION, name).__wrapped__))
+            monkeypatch.setattr(CHOICE, name, functools.partial(maker, getattr(CHOICE, name)))
+        for name in ("forward_of", "choose", "masked", "e4m3_of"):
+            monkeypatch.setattr(CHOICE, name, functools.cache(getattr(CHOICE, name).__wrapped__))
+        monkeypatch.setattr(ATTENTION, "are_quicker", lambda *_: False)
+        monkeypatch.setattr(ATTENTION, "_planned_once", ATTENTION._planned)
         return made
 
     return chosen
@@ -314,7 +317,7 @@ def test_attention_under_a_mask(width, few):
 def test_cached_keys_in_one_part(width, form, told, monkeypatch):
     """A CTA goes over all keys of a sequence: of many blocks, of a few, of one key, and of none."""
     for name in ("_parts", "_parts_of_warps"):
-        monkeypatch.setattr(ATTENTION, name, lambda *_: 1)
+        monkeypatch.setattr(PARTS, name, lambda *_: 1)
     lengths, page = (1203, 1, 0, 700), 4 if form == "small pages" else 32
     room = -(-max(lengths) // page)
     kind = torch.float8_e4m3fn if form == "e4m3" else torch.bfloat16

@@ -79,8 +79,7 @@ def cache_kernel(dtype, plan: Cache):
     - `paged`: the table (B, T) s32; the scalar `page` is log2 of the keys of a page.
     - `ragged`: where the sequences of q (M, H, D) begin, (P) s32.
 
-    parts (S, B, H, M, DV) f32, or (S, M, H, DV); sums have the same shape without the last dimension, and are logarithms to base 2.  If
-    `right`, query i sees the keys up to i + N - M + shift.
+    parts (S, B, H, M, DV) f32, or (S, M, H, DV); sums (S, B, H, M, 2), or (S, M, H, 2), as `combine_kernel` takes them.  If `right`, query i sees the keys up to i + N - M + shift.
     """
     kind = e4m3 if plan.size == 1 else dtype
     loose = {"align": 16, "packed": False}
@@ -115,7 +114,7 @@ def cache_kernel(dtype, plan: Cache):
     ragged, dense = (lambda S, H, HK, M, P: grid(S, H, HK, M, P=P)), (lambda S, B, H, HK, M: grid(S, H, HK, M, B))
     return kernel(
         in_specs=tuple(tensors.values()),
-        out_specs=(Tile("S", *lines, "DV", f32), Tile("S", *lines, f32)),
+        out_specs=(Tile("S", *lines, "DV", f32), Tile("S", *lines, 2, f32, align=8)),
         raw_params=plan.scalars,
         grid=ragged if plan.ragged else dense,
         block=(plan.threads, 1, 1),
@@ -481,14 +480,12 @@ class Warp(Warpgroup):
         ptx.inst.selp.f32(inverse, 0.0, inverse, total == 0.0)
         for each in found:
             ptx.inst.mul.rn.f32(each, each, inverse)
-        log = apply(f32, ptx.inst.lg2.approx.f32, total)
-        ptx.inst.add.f32(log, log, top)
-        ptx.inst.selp.f32(log, -math.inf, log, total == 0.0)
+        ptx.inst.selp.f32(top, -math.inf, top, total == 0.0)
         with ptx.if_(part.row + row < part.rows):
             line = part.line(part.row + row)
             to = self.pointers["PARTS"] + line * apply(u64, ptx.inst.mul.wide.u32, part.DV, 4) + column * 4
             ptx.inst.st.global_.v4.f32(ptx.addr(to), found, pred=column < part.DV)
-            ptx.inst.st.global_.f32(ptx.addr(self.pointers["SUMS"] + line * 4), log, pred=column == 0)
+            ptx.inst.st.global_.v2.f32(ptx.addr(self.pointers["SUMS"] + line * 8), [top, total], pred=column == 0)
 
 
 def swizzled_k(piece, row, pieces: int):

@@ -1,7 +1,7 @@
 """Attention of few queries against a long cache of keys, on Hopper.  Its speed is limited by reading the cache.
 
-A CTA takes a stretch of the keys of one head of K and V.  The queries of all heads that share it are packed into the 64 rows of a product.
-The CTA writes its part of the result, in f32, and the logarithm of its sum; `combine_kernel` (_attention_combine.py) adds up the parts.
+A CTA takes a stretch of the keys of one head of K and V.  The queries of all heads that share it are packed into the 64 or 128 rows of a
+tile.  The CTA writes its part of the result, in f32, and its sum; `combine_kernel` (_attention_combine.py) adds up the parts.
 The cache is a tensor, or consists of pages that a table names.
 """
 
@@ -31,6 +31,14 @@ class Decode(Forward):
     page: int = 0
     counted: bool = True
 
+    @classmethod
+    def of(cls, width: int, values: int, tall: bool, **masks) -> "Decode":
+        """The plan for heads of this size; `tall`: tiles of 128 rows, by two warpgroups with blocks and rings as the forward's."""
+        if tall:
+            keys = 128 if width <= 192 and values <= 128 else 64
+            return cls(width, values, keys, 2, 3 if width <= 64 else 2, turns=True, **masks)
+        return cls(width, values, stages=2 if width > 128 else 6, **masks)
+
     @property
     def tails(self) -> bool:
         return True
@@ -56,7 +64,7 @@ def decode_kernel(dtype, plan: Decode):
 
     q (B, HK, R, D): R is the number of heads that share a head of K, times `queries`; row g * queries + i is query i of head g.
     k (B, HK, N, D), v (B, HK, N, DV), or pages: k (P, page, HK, D), v (P, page, HK, DV), table (B, T) s32.
-    lengths (B) s32: the keys of each sequence.  parts (S, B, HK, R, DV) f32; sums (S, B, HK, R) f32 are logarithms to base 2.
+    lengths (B) s32: the keys of each sequence.  parts (S, B, HK, R, DV) f32; sums (S, B, HK, R, 2) f32, as `combine_kernel` takes them.
     If `right`, query i sees the keys up to i + shift, counted so that the last query sees all if shift is 0.
     """
     box = plan.page and min(plan.page, plan.keys)
@@ -68,13 +76,13 @@ def decode_kernel(dtype, plan: Decode):
 
     made = kernel(
         in_specs=(
-            Tile("B", "HK", "R", "D", dtype, tma_box=(1, 1, 64, WIDE), packed=False, tma_swizzle="128B"),
+            Tile("B", "HK", "R", "D", dtype, tma_box=(1, 1, plan.rows, WIDE), packed=False, tma_swizzle="128B"),
             cache("D"), cache("DV"), *[Tile("B", s32)] * plan.counted, *[Tile("B", "T", s32)] * (plan.page > 0),
         ),
-        out_specs=(Tile("S", "B", "HK", "R", "DV", f32), Tile("S", "B", "HK", "R", f32)),
+        out_specs=(Tile("S", "B", "HK", "R", "DV", f32), Tile("S", "B", "HK", "R", 2, f32, align=8)),
         raw_params=plan.scalars,
-        grid=lambda S, B, HK, R: (B * HK, S, -(-R // 64)),
-        block=(256, 1, 1),
+        grid=lambda S, B, HK, R: (B * HK, S, -(-R // plan.rows)),
+        block=(128 * (plan.groups + 1), 1, 1),
         reqntid=True,
         dependent_launch=True,
         arch="sm_90a",
@@ -110,10 +118,17 @@ def write(plan: Decode, dtype, stretch, tensors, parts, sums):
     shared.initialise(tid == 0)
     maps = [tensor.tma_desc() for tensor in tensors]
     pointers = ptx.global_ptrs(parts, sums)
-    with ptx.if_(tid >= 128), ptx.if_(tid == 128):
-        fetch(plan, shared, stretch, (*maps, None))
+    fetching, computing = plan.registers
+    first = 128 * plan.groups
+    with ptx.if_(tid >= first):
+        if plan.groups > 1:
+            ptx.setmaxnreg_dec(fetching)
+        with ptx.if_(tid == first):
+            fetch(plan, shared, stretch, (*maps, None))
     with ptx.else_():
-        PackedWarpgroup(plan, dtype, shared, tid, reg.scalar(u32, init=0)).run(stretch, None, *pointers)
+        if plan.groups > 1:
+            ptx.setmaxnreg_inc(computing)
+        PackedWarpgroup(plan, dtype, shared, tid & 127, tid >> 7).run(stretch, None, *pointers)
     ptx.ret()
 
 
@@ -133,7 +148,7 @@ class Stretch(Tiles):
         self.part = reg.from_(ptx.special.ctaid.y(), u32)
         if plan.counted:
             self.N = apply(u32, ptx.inst.ld.global_.nc.u32, ptx.addr(self.lengths + self.batch * 4))
-        self.row = reg.from_(ptx.special.ctaid.z(), u32) << 6
+        self.row = reg.from_(ptx.special.ctaid.z(), u32) * plan.rows
         self.of_query = Divisor(self.queries)
         ahead = self.shift if plan.right or plan.left else 0
         self.shift = signed(self.N - self.queries) + ahead
@@ -191,22 +206,21 @@ class Stretch(Tiles):
 
 
 class PackedWarpgroup(Warpgroup):
-    """The only warpgroup that computes.  Its result stays in f32."""
+    """A warpgroup whose result stays in f32."""
 
     def _store_sums(self, sums):
         tiles = self.tiles
         for row in range(2):
-            at = tiles.row + self.first_row + 8 * row
-            log = apply(f32, ptx.inst.lg2.approx.f32, self.total[row])
-            self._add_base(row, log)
-            ptx.inst.selp.f32(log, -math.inf, log, self.total[row] == 0.0)
+            at = tiles.row + self.number * 64 + self.first_row + 8 * row
+            base = self._base(row)
+            ptx.inst.selp.f32(base, -math.inf, base, self.total[row] == 0.0)
             with ptx.if_((at < tiles.R) & ((self.thread & 3) == 0)):
-                ptx.inst.st.global_.f32(ptx.addr(sums + tiles.line(at) * 4), log)
+                ptx.inst.st.global_.v2.f32(ptx.addr(sums + tiles.line(at) * 8), [base, self.total[row]])
 
     def _output(self, o_map, parts):
         tiles = self.tiles
         for row in range(2):
-            at = tiles.row + self.first_row + 8 * row
+            at = tiles.row + self.number * 64 + self.first_row + 8 * row
             with ptx.if_(at < tiles.R):
                 width = apply(u64, ptx.inst.mul.wide.u32, tiles.DV, 4)
                 to = parts + tiles.line(at) * width + self.first_column * 4

@@ -1,20 +1,18 @@
 """`attention`, and `scaled_dot_product_attention`, which takes torch's arguments: which kernel runs for which heads, masks and lengths.
 
-_attention_arguments.py checks the arguments.  _attention_forward.py, _attention_mma.py, _attention_blackwell.py, _attention_fp8.py,
-_attention_decode.py and _attention_cache.py have the kernels of the forward, and _attention_gradient.py names those of the backward.
+_attention_arguments.py checks the arguments, _attention_e4m3.py and _attention_parts.py have the calls for e4m3, few queries and caches, and
+_attention_choice.py names the kernels.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import math
-import types
 from typing import Any
 
-from pyptx import _core, differentiable_kernel
-from pyptx._arch import detect_arch
+from pyptx import _core
 from pyptx.errors import LaunchValueError
+from pyptx.kernels import _attention_choice as choice
 from pyptx.kernels._attention_arguments import (
     FP8,
     LARGEST,
@@ -24,49 +22,27 @@ from pyptx.kernels._attention_arguments import (
     begins_of,
     bias_of,
     by_autocast,
-    cast,
     check,
     check_beside_mask,
-    check_cache,
-    check_lengths,
     check_out,
-    check_pages,
-    check_scale,
-    check_sixteens,
     checked_sinks,
-    copied,
     dense,
     described,
     is_nothing,
-    log2,
     of_nothing,
-    packed,
     refuse_gradients,
     result_of,
-    scale_numbers,
-    scales_of_heads,
-    strides_of,
     type_name,
 )
-from pyptx.kernels._attention_blackwell import Blackwell, blackwell_attention_kernel
-from pyptx.kernels._attention_cache import Cache, cache_kernel
-from pyptx.kernels._attention_combine import combine_kernel
-from pyptx.kernels._attention_decode import Decode, decode_kernel
-from pyptx.kernels._attention_forward import forward_kernel
-from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel
-from pyptx.kernels._attention_gradient import gradient
-from pyptx.kernels._attention_mma import Mma, mma_attention_kernel
-from pyptx.kernels._attention_plan import MULTIPROCESSORS, Forward, begun_with, taken_together
-from pyptx.kernels._attention_sums import PAD
-from pyptx.kernels._attention_transposed import transpose_kernel
-from pyptx.kernels._call import compiling, constant_for_compiler, is_loose, kept, recorded
+from pyptx.kernels._attention_choice import plan
+from pyptx.kernels._attention_e4m3 import attention_of_e4m3, ragged_attention_of_e4m3
+from pyptx.kernels._attention_parts import are_quicker, given_back, in_parts, of_cache, of_few_queries
+from pyptx.kernels._attention_plan import taken_together
+from pyptx.kernels._call import compiling, is_loose, recorded
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._target import simulated
-from pyptx.types import bf16
 
 __all__ = ["attention", "scaled_dot_product_attention"]
-
-PLAIN = dict.fromkeys(("skips", "from_end", "joined", "pairs", "direct", "uneven"), False)  # one tile after the other
 
 ELSEWHERE = {  # names of arguments in torch, flash_attn and the like, and what to write instead
     **dict.fromkeys(("softmax_scale", "sm_scale"), "here it is scale"),
@@ -158,15 +134,19 @@ def attention(
     if any(each is not None for each in scales) and not narrow:
         raise LaunchValueError(f"attention: scale_q, scale_k, scale_v go with {FP8}, not with {type_name(k)}")
     if narrow and (cached or type_name(described("q", q)) != FP8):
-        return _cached(q, k, v, masks, scales, sinks, cu_seqlens, lengths, block_table, lse, out)
+        return of_cache(q, k, v, masks, scales, sinks, cu_seqlens, lengths, block_table, lse, out)
     if narrow:
-        return (_fp8 if cu_seqlens is None else _ragged_fp8)(q, k, v, masks, scales, sinks, cu_seqlens, lse, out)
-    if cached and (cu_seqlens is not None or _other_than_hopper(q) or (block_table is not None and k.shape[1] < 8)):
-        return _cached(q, k, v, masks, scales, sinks, cu_seqlens, lengths, block_table, lse, out)
+        return (attention_of_e4m3 if cu_seqlens is None else ragged_attention_of_e4m3)(
+            q, k, v, masks, scales, sinks, cu_seqlens, lse, out
+        )
+    if cached and (
+        cu_seqlens is not None or choice.other_than_hopper(q) or (block_table is not None and k.shape[1] < 8)
+    ):
+        return of_cache(q, k, v, masks, scales, sinks, cu_seqlens, lengths, block_table, lse, out)
     if cu_seqlens is not None:
         return _ragged(q, k, v, masks, sinks, cu_seqlens, lse, deterministic, out)
     if cached:
-        return _decode(q, k, v, masks, sinks, lengths, block_table, lse, out)
+        return of_few_queries(q, k, v, masks, sinks, lengths, block_table, lse, out)
     return _attention(q, k, v, masks, sinks, False, lse, deterministic, out)
 
 
@@ -234,9 +214,9 @@ class Dense(_core.Choice):
         if narrow:
             refuse_gradients(q, k, v, sinks)
         if narrow and type_name(described("q", q)) == FP8:
-            result = _fp8(q, k, v, masks, scales, sinks, None, lse, out)
+            result = attention_of_e4m3(q, k, v, masks, scales, sinks, None, lse, out)
         elif narrow:
-            result = _cached(q, k, v, masks, scales, sinks, None, None, None, lse, out)
+            result = of_cache(q, k, v, masks, scales, sinks, None, None, None, lse, out)
         else:
             result = _attention(q, k, v, masks, sinks, top_left, lse, deterministic, out)
         return result if lse else (result, None)
@@ -259,25 +239,28 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
     told = described("q", q), described("k", k), described("v", v)
     beside = () if sinks is None else (checked_sinks(sinks, q.shape[1]),)
     differentiable = out is None and _differentiated(q, k, v, *beside)
+    traced = compiling(q) or not all([isinstance(size, int) for each in told for size in each.shape])
+    plan_of = _planned if traced else _planned_once  # symbols have no hash
+    key, options, few, quicker = plan_of(*told, masks, top_left, traced)
     if compiling(q):
-        key, options, few = _planned(*told, masks, top_left, True)
         differentiable = out is None  # whether gradients are asked for is not known
-    elif all([isinstance(size, int) for each in told for size in each.shape]):
-        key, options, few = _planned_once(*told, masks, top_left)
-    else:  # make_fx with symbols, which have no hash
-        key, options, few = _planned(*told, masks, top_left, True)
     if is_nothing(q, k):
         return of_nothing(q, k, v, *(beside or (None,)), lse, out)
-    other = _other_than_hopper(q)
+    other = choice.other_than_hopper(q)
     if other:
         options = options | {"together": q.shape[1] if masks.flags[0] else 1}
     if other == "mma" or (other and (q.shape[3] > 192 or v.shape[3] > 128)):  # which takes packed tensors
         q, k, v = (dense(each).contiguous() for each in (q, k, v))
-    if few and not top_left and not differentiable:
+    if not differentiable and (few or (quicker and not other)):
         if other:
-            return _cached(q, k, v, masks, (None, None, None), sinks, None, None, None, lse, out)
-        return _decode(q, k, v, masks, sinks, None, None, lse, out)
-    run = _chosen(q, (*key, False, bool(beside), _is_deterministic(q, deterministic), differentiable, other))
+            return of_cache(q, k, v, masks, (None, None, None), sinks, None, None, None, lse, out)
+        run, given, options = in_parts(q, k, v, masks, beside)
+        if out is None and not compiling(q):
+            DENSE.keep(tensors, given, masks, top_left, lse, deterministic, run, options)
+        return given_back(run(*given, **options), lse, out)
+    run = choice.made(
+        q, "choose", *(*key, False, bool(beside), _is_deterministic(q, deterministic), differentiable, other)
+    )
     q, k, v = dense(q), dense(k), dense(v)
     if out is None and not compiling(q):
         DENSE.keep(tensors, (q, k, v, *beside), masks, top_left, lse, deterministic, run, options)
@@ -300,53 +283,18 @@ def _masked(q, k, v, mask, masks: Masks, sinks, lse: bool, out):
     bias, strides = bias_of(mask, q, k)
     if is_nothing(q, k):
         return of_nothing(q, k, v, *(beside or (None,)), lse, out)
-    other = bool(_other_than_hopper(q))
+    other = bool(choice.other_than_hopper(q))
     q, k, v = (dense(each).contiguous() if other else dense(each) for each in (q, k, v))
     options = masks.options(width, keys - queries) | strides | {"together": 1}
-    run = _made(q, "_masked_kernel", type_name(q), _rounded(width), _rounded(values), *masks.flags, bool(beside), other)
+    run = choice.made(
+        q, "masked", type_name(q), choice.rounded(width), choice.rounded(values), *masks.flags, bool(beside), other
+    )
     return result_of(run, (q, k, v, bias, *beside), options, q.shape[:-1], lse, out, not other)
 
 
-@functools.cache
-def _masked_kernel(name, width, values, right, left, softcap, sinks, mma: bool):
-    masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks, "biased": True}
-    if mma:
-        return mma_attention_kernel(TYPES[name], Mma.of(width, values, **masks))
-    cut = plan(width, values, right, left, softcap, True)
-    ctas = 0 if right and width > 128 else cut.ctas
-    return _forward(TYPES[name], dataclasses.replace(cut, groups=2, ctas=ctas, sinks=sinks, biased=True, **PLAIN))
-
-
-def _other_than_hopper(tensor) -> str:
-    """Which kernels run on the tensor's GPU, or on the simulated one: "" for Hopper's, "blackwell" and a target, or "mma"."""
-    return _of_device() if getattr(tensor, "is_cuda", False) else _of_target(simulated.target or "sm_90a")
-
-
-@constant_for_compiler
-def _of_device() -> str:
-    return _of_target(_architecture())
-
-
-def _of_target(target: str) -> str:
-    return {"sm_90a": "", "sm_100a": "blackwell sm_100a", "sm_103a": "blackwell sm_103a"}.get(target, "mma")
-
-
-@functools.cache
-def _architecture() -> str:
-    return detect_arch()
-
-
-def _chosen(tensor, key):
-    return _made(tensor, "_choose", *key)
-
-
-def _made(tensor, maker: str, *key):
-    """What the function `maker` of this module returns for the key.  Where torch.compile traces, it is found as an attribute."""
-    return getattr(CHOSEN, _name_for_compiler(maker, *key)) if compiling(tensor) else globals()[maker](*key)
-
-
 def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: bool, traced=False):
-    """(what chooses the kernel, its runtime scalars, whether so few rows meet so many keys that CTAs have to share the keys).
+    """(what chooses the kernel, its runtime scalars, whether so few rows meet so many keys that CTAs have to share the keys, whether those of
+    Hopper are quicker if they do).
 
     Where the compiler traces, sizes may be symbols."""
     check(q, k, v)
@@ -354,23 +302,21 @@ def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: b
     per = heads // shared if shared else 1
     right, left, softcap = masks.flags
     options = masks.options(width, 0 if top_left else keys - queries)
-    wide, wide_values = _rounded(width), _rounded(values)
+    wide, wide_values = choice.rounded(width), choice.rounded(values)
     # Comparisons of symbols choose; as values they would stay symbols.
     # The difference follows from the two; where both are one symbol it is a number, and exported programs leave the symbol open.
     few = keys - queries >= 496 and queries <= 16 and queries * per <= 128 and keys >= 512
-    few = True if few else False  # noqa: SIM210
+    few = True if few and not (top_left and right) else False  # noqa: SIM210
+    aligned = not left and (not (top_left and right) or queries == keys)
+    quicker = not traced and aligned and batch * shared * queries * keys > 0
+    quicker = quicker and are_quicker(batch, heads, shared, queries, keys, wide, wide_values, right)
     long = True if wide > 192 and queries > (2048 if right else 512) else False  # noqa: SIM210
     if not right:  # CTAs in pairs, if there is a tile for both
         long = long and not traced and -(-queries // 128) % 2 == 0
     cut = plan(wide, wide_values, right, left, softcap, long)
     options["together"] = taken_together(cut, batch * heads, per, queries, keys, traced)
     square = True if width == values else False  # noqa: SIM210
-    return (type_name(q), wide, wide_values, right, left, softcap, long, square), options, few
-
-
-def _rounded(width) -> int:
-    """The next larger size for which there is a kernel."""
-    return next(each for each in (64, 128, 192, 256) if width <= each)
+    return (type_name(q), wide, wide_values, right, left, softcap, long, square), options, few, quicker
 
 
 _planned_once = functools.lru_cache(maxsize=4096)(_planned)
@@ -396,14 +342,6 @@ def _differentiated(*tensors) -> bool:
     return is_transformed()
 
 
-@constant_for_compiler
-def _name_for_compiler(maker: str, *key) -> str:
-    return kept(CHOSEN, (maker, *key), globals()[maker](*key))
-
-
-CHOSEN = types.SimpleNamespace()
-
-
 def _ragged(q, k, v, masks: Masks, sinks, cu_seqlens, lse: bool, deterministic: bool, out):
     check(q, k, v, ("length", "heads", "D"))
     begins = begins_of(cu_seqlens, q, k)
@@ -411,315 +349,13 @@ def _ragged(q, k, v, masks: Masks, sinks, cu_seqlens, lse: bool, deterministic: 
     if is_nothing(q, k):
         return of_nothing(q, k, v, *(beside or (None,)), lse, out)
     differentiable = out is None and (compiling(q) or _differentiated(q, k, v, *beside))
-    other = _other_than_hopper(q) and "mma"
+    other = choice.other_than_hopper(q) and "mma"
     q, k, v = (dense(each).contiguous() if other else dense(each) for each in (q, k, v))
     width, values = q.shape[2], v.shape[2]
     square = True if width == values else False  # noqa: SIM210
-    key = (type_name(q), _rounded(width), _rounded(values), *masks.flags, True, square)
-    run = _chosen(q, (*key, True, bool(beside), _is_deterministic(q, deterministic), differentiable, other))
+    key = (type_name(q), choice.rounded(width), choice.rounded(values), *masks.flags, True, square)
+    run = choice.made(
+        q, "choose", *(*key, True, bool(beside), _is_deterministic(q, deterministic), differentiable, other)
+    )
     tensors, sums = (q, k, v, *beside, *begins), (q.shape[1], q.shape[0])
     return result_of(run, tensors, masks.options(width, 0), sums, lse, out, not other)
-
-
-def _ragged_fp8(q, k, v, masks: Masks, scales, sinks, cu_seqlens, lse: bool, out):
-    check(q, k, v, ("length", "heads", "D"), types=(FP8,))
-    begins = begins_of(cu_seqlens, q, k)
-    (queries, heads, width), (keys, shared, _), values = q.shape, k.shape, v.shape[2]
-    check_sixteens(width, values)
-    beside = () if sinks is None else (checked_sinks(sinks, heads),)
-    if is_nothing(q, k):
-        return of_nothing(q, k, v, *(beside or (None,)), lse, out)
-    beside, options = (*scales_of_heads(q, scales, heads, shared), *beside), masks.options(width, 0)
-    told = (*masks.flags, sinks is not None, any(each is not None for each in scales))
-    if _other_than_hopper(q):
-        return _fp8_by_mma(q, k, v, (*beside, *begins), told, True, options, (heads, queries), lse, out)
-    wide = _rounded(width) if width <= 128 else 256
-    run = _made(q, "_ragged_fp8_kernel", wide, _rounded(values), *told)
-    padded = -(-keys // PAD) * PAD + PAD * (begins[1].shape[0] - 1)
-    turned = _made(q, "_transpose", 64 if values <= 64 else 128, True)(dense(packed(v), 16), begins[1], NP=padded)
-    tensors = dense(q, 16), dense(k, 16), turned, *beside, *begins
-    return result_of(run, tensors, options, (heads, queries), lse, out)
-
-
-def _fp8_by_mma(q, k, v, beside, told, ragged: bool, options: dict, sums: tuple, lse: bool, out):
-    """Attention in e4m3 on GPUs other than Hopper: computed in bf16, which represents all numbers of e4m3."""
-    run = _made(q, "_mma_of_fp8", _rounded(q.shape[-1]), _rounded(v.shape[-1]), *told[:-1], ragged, told[-1])
-    return result_of(run, (*(cast(each, "bfloat16") for each in (q, k, v)), *beside), options, sums, lse, out, False)
-
-
-@functools.cache
-def _mma_of_fp8(width, values, right, left, softcap, sinks, ragged, scaled):
-    masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks}
-    return mma_attention_kernel(bf16, Mma.of(width, values, ragged=ragged, scaled=scaled, **masks))
-
-
-def _fp8(q, k, v, masks: Masks, scales, sinks, _, lse: bool, out):
-    check(q, k, v, types=(FP8,))
-    (batch, heads, queries, width), (_, shared, keys, _), values = q.shape, k.shape, v.shape[3]
-    check_sixteens(width, values)
-    long = 2 if queries > 2048 else 1 if queries > 512 else 0
-    beside = () if sinks is None else (checked_sinks(sinks, heads),)
-    if is_nothing(q, k):
-        return of_nothing(q, k, v, *(beside or (None,)), lse, out)
-    beside, options = (*scales_of_heads(q, scales, heads, shared), *beside), masks.options(width, keys - queries)
-    told = (sinks is not None, any(each is not None for each in scales))
-    if _other_than_hopper(q):
-        options["together"] = 1
-        return _fp8_by_mma(q, k, v, beside, (*masks.flags, *told), False, options, q.shape[:-1], lse, out)
-    key = (_rounded(width) if width <= 128 else 256, _rounded(values), *masks.flags, long, *told)
-    cut, lines, padded = _fp8_plan(*key), batch * shared, -(-keys // 16) * 16
-    together = taken_together(cut, batch * heads, heads // shared, queries, keys, compiling(q))
-    options["together"] = together
-    symbols = compiling(q) or not all([isinstance(size, int) for size in (*q.shape, *k.shape)])
-    first = 0 if symbols else begun_with(cut, queries, together, heads // shared, lines)
-    rows = dense(packed(v), 16).reshape(lines, keys, values)
-    if begun := first > 0:
-        turned, counts = _made(q, "_transpose", 64 if values <= 64 else 128, False, True)(
-            rows[:first], NP=padded, L=lines
-        )
-        beside = (rows.reshape(batch, shared, keys, values), counts.reshape(2, batch, shared), *beside)
-    else:
-        turned = _made(q, "_transpose", 64 if values <= 64 else 128)(rows, NP=padded)
-    run = _made(q, "_fp8_kernel", *key, begun)
-    tensors = dense(q, 16), dense(k, 16), turned.reshape(batch, shared, values, padded), *beside
-    return result_of(run, tensors, options, q.shape[:-1], lse, out)
-
-
-def _fp8_kernel(*key_and_begun):
-    *key, begun = key_and_begun
-    return _fp8_of(dataclasses.replace(_fp8_plan(*key), begun=begun))
-
-
-@functools.cache
-def _fp8_of(cut: Fp8):
-    return fp8_kernel(bf16, cut)
-
-
-def _fp8_plan(
-    width: int, values: int, right: bool, left: bool, softcap: bool, long: int, sinks: bool, scaled: bool
-) -> Fp8:
-    """`long`: 0 up to 512 queries, 1 up to 2,048, else 2."""
-    masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks}
-    cut, more = (128, 2), {"ctas": 0 if right and long else MULTIPROCESSORS}
-    if width <= 128:
-        cut, more = (96, 3) if width == 128 and long else (128, 3 if width == 64 else 2), {"tiles": 2, "skips": True}
-        if width == 128:
-            more |= {"joined": True, "from_end": right, "uneven": long == 1 and not right}
-    return Fp8(width, values, *cut, scaled=scaled, ahead=True, **more, **masks)
-
-
-@functools.cache
-def _ragged_fp8_kernel(width: int, values: int, right: bool, left: bool, softcap: bool, sinks: bool, scaled: bool):
-    masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks, "scaled": scaled}
-    return fp8_kernel(bf16, Fp8(width, values, PAD, 2, ctas=0, ragged=True, **masks))
-
-
-@functools.cache
-def _transpose(columns: int, ragged: bool = False, begun: bool = False):
-    return transpose_kernel(columns, ragged, begun)
-
-
-def _decode(q, k, v, masks: Masks, sinks, lengths, table, lse: bool, out):
-    if table is not None:
-        check_pages(q, k, v, lengths, table)
-    else:
-        check(q, k, v)
-        if lengths is not None:
-            check_lengths(int(q.shape[0]), q, k, lengths, None)
-    beside = () if sinks is None else (checked_sinks(sinks, int(q.shape[1])),)
-    if is_nothing(q, k, table):
-        return of_nothing(q, k, v, *(beside or (None,)), lse, out)
-    paged = table is not None
-    batch, heads, queries, width = (int(size) for size in q.shape)
-    shared, values = int(k.shape[2 if paged else 1]), int(v.shape[3])
-    most = int(table.shape[1]) * int(k.shape[1]) if paged else int(k.shape[2])
-    page = 1 << log2(k.shape[1]) if paged else 0
-    key = (type_name(q), _rounded(width), _rounded(values), *masks.flags)
-    run = _made(q, "_decode_kernel", *key, page, lengths is not None)
-    rows = heads // shared * queries
-    options = masks.options(width, 0)
-    parts = _parts_of(q, batch * shared * -(-rows // 64), most)
-    tensors = [dense(q).reshape(batch, shared, rows, width), dense(k), dense(v)]
-    given = [packed(each) for each in (lengths, table) if each is not None]
-    pieces, sums = run(*tensors, *given, S=parts, queries=queries, **options)
-    lines = batch * shared * rows
-    queried = {"queries": queries} if beside else {}
-    result, logs = _made(q, "_combine", type_name(q), bool(beside))(
-        pieces.reshape(parts, lines, values), sums.reshape(parts, lines), *beside, **queried
-    )
-    result = result.reshape(batch, heads, queries, values)
-    if out is not None:
-        result = copied(result, out)
-    return (result, logs.reshape(batch, heads, queries)) if lse else result
-
-
-@functools.cache
-def _parts(tiles: int, blocks: int) -> int:
-    """Into how many parts the keys of a sequence are cut, so that all multiprocessors are busy, each for four blocks or more.
-
-    Each wave of CTAs costs 4 % of the work besides."""
-    most = max(1, min(64, blocks // 4))
-
-    def idle(parts):
-        waves = -(-tiles * parts // MULTIPROCESSORS)
-        return waves * MULTIPROCESSORS / (tiles * parts) + 0.04 * waves + parts / 1000
-
-    return min(range(1, most + 1), key=idle)
-
-
-def _cached(q, k, v, masks: Masks, scales, sinks, cu_seqlens, lengths, table, lse: bool, out):
-    """Attention of a cache by mma.sync, which takes every form of one.  Queries in e4m3 become bf16, which represents all of their numbers."""
-    ragged, narrow = cu_seqlens is not None, type_name(k) == FP8
-    check_cache(q, k, v, cu_seqlens, lengths, table)
-    beside = () if sinks is None else (checked_sinks(sinks, int(q.shape[1])),)
-    if is_nothing(q, k, table):
-        return of_nothing(q, k, v, *(beside or (None,)), lse, out)
-    q, *scales = _widened_queries(q, scales, ragged)
-    heads, width = int(q.shape[1]), int(q.shape[-1])
-    shared, values = int(k.shape[2 if table is not None else 1]), int(v.shape[3])
-    per = heads // shared
-    lines = (int(q.shape[0]), heads) if ragged else tuple(int(each) for each in q.shape[:3])
-    most = int(table.shape[1]) * int(k.shape[1]) if table is not None else int(k.shape[2])
-    key = (
-        type_name(q),
-        _rounded(width),
-        _rounded(values),
-        narrow,
-        *masks.flags,
-        ragged,
-        table is not None,
-        lengths is not None,
-    )
-    run = _made(q, "_cache_kernel", *key, any(each is not None for each in scales))
-    step = 16 if narrow else 8
-    q, k, v = dense(q), dense(k, step), dense(v, step)
-    rows = lines[0] * per if ragged else lines[2] * per
-    tiles = shared * (-(-rows // 16) if ragged else lines[0] * -(-rows // 16))
-    options = masks.options(width, 0) | {"S": _parts_of(q, tiles, most, _rounded(width), _rounded(values), narrow)}
-    if table is not None:
-        options["page"] = log2(k.shape[1])
-    options |= strides_of(q, k, v, ragged, table is not None, step)
-    given = [
-        *scale_numbers(q, scales, shared),
-        *(packed(each) for each in (lengths, table, cu_seqlens) if each is not None),
-    ]
-    pieces, sums = run(q, k, v, *given, **options)
-    parts, count = options["S"], math.prod(lines)
-    queried = {"queries": 1 if ragged else lines[2]} if beside else {}
-    result, logs = _made(q, "_combine", type_name(q), bool(beside), not _other_than_hopper(q))(
-        pieces.reshape(parts, count, values), sums.reshape(parts, count), *beside, **queried
-    )
-    result, logs = result.reshape(*lines, values), logs.reshape(lines)
-    if out is not None:
-        result = copied(result, out)
-    return (result, logs.swapaxes(0, 1) if ragged else logs) if lse else result
-
-
-def _widened_queries(q, scales, ragged: bool):
-    """(q, scale of k, scale of v) with q in bf16 if it is e4m3.  A single scale of q is multiplied with that of k; if each head has one, q
-    itself is multiplied."""
-    scale, of_k, of_v = scales
-    if type_name(q) != FP8:
-        if scale is not None:
-            raise LaunchValueError(f"attention: scale_q is of q in {FP8}, not in {type_name(q)}")
-        return q, of_k, of_v
-    if scale is None:
-        return cast(q, "bfloat16"), of_k, of_v
-    size = math.prod(described("scale_q", scale).shape)
-    check_scale("scale_q", scale, size, int(q.shape[1]))
-    if size == 1:
-        return cast(q, "bfloat16"), scale if of_k is None else of_k * scale, of_v
-    heads = scale.reshape((-1, 1) if ragged else (-1, 1, 1))
-    return cast(cast(q, "float32") * heads, "bfloat16"), of_k, of_v
-
-
-def _parts_of(q, tiles, keys, *of_warps) -> int:
-    """Into how many parts the keys are cut.  Where the compiler traces, sizes may be symbols, so few comparisons decide."""
-    if compiling(q):
-        return next((each for each in (64, 32, 16, 8, 4, 2) if keys >= each * 512 and tiles * each <= 264), 1)
-    return _parts_of_warps(tiles, keys, *of_warps) if of_warps else _parts(tiles, -(-keys // Decode.keys))
-
-
-@functools.cache
-def _parts_of_warps(tiles: int, keys: int, width: int, values: int, narrow: bool) -> int:
-    """`_parts` for the kernel of caches: a multiprocessor has two CTAs, and each part costs time in the kernel that adds them up."""
-    plan = Cache.of(width, values, narrow)
-    there, rounds = 2 * MULTIPROCESSORS, -(-keys // (plan.keys * plan.groups))
-
-    def idle(parts):
-        return -(-tiles * parts // there) * there / (tiles * parts) + parts / 250
-
-    return min(range(1, max(1, min(64, rounds // 4)) + 1), key=idle)
-
-
-@functools.cache
-def _cache_kernel(name, width, values, narrow, right, left, softcap, ragged, paged, counted, scaled):
-    masks = {"right": right, "left": left, "softcap": softcap}
-    plan = Cache.of(width, values, narrow, ragged=ragged, paged=paged, counted=counted, scaled=scaled, **masks)
-    return cache_kernel(TYPES[name], plan)
-
-
-def plan(width: int, values: int, right: bool, left: bool, softcap: bool, long: bool) -> Forward:
-    """How the forward for heads of this size is cut, as measured by bench/attention.py on an H200.
-
-    Under a mask tiles differ in length, and `taken_together` shares them out.  For heads of more than 128 with a window, a CTA takes one
-    tile, and the next CTA begins when one has ended.  For heads of more than 192, `long` sequences have larger blocks of keys, which masks
-    and lengths fill less well, and without a mask CTAs in pairs."""
-    masks = {"right": right, "left": left, "softcap": softcap, "ahead": True}
-    if width <= 64:
-        more = {"skips": right, "from_end": right, "joined": True, "uneven": True}
-        return Forward(width, values, 128, 3, tiles=2, **more, **masks)
-    if width <= 128:
-        return Forward(width, values, 128, 2, tiles=2, joined=True, **masks)
-    more = {"own_output": False, "direct": True, "skips": right, "ctas": 0 if right and left else MULTIPROCESSORS}
-    if width <= 192:
-        return Forward(width, values, 128 if values <= 128 else 112, 2, **more, **masks)
-    return Forward(width, values, 80 if long else 64, 2, pairs=long and not right, **more, **masks)
-
-
-@functools.cache
-def _forward(dtype, cut: Forward):
-    return forward_kernel(dtype, cut)
-
-
-@functools.cache
-def _decode_kernel(name, width, values, right, left, softcap, page, counted):
-    cut = Decode(width, values, right=right, left=left, softcap=softcap, page=page, counted=counted)
-    return decode_kernel(TYPES[name], dataclasses.replace(cut, stages=2) if width > 128 else cut)
-
-
-@functools.cache
-def _combine(name, sinks, early=True):
-    return combine_kernel(TYPES[name], sinks, early)
-
-
-@functools.cache
-def _choose(
-    name, width, values, right, left, softcap, long, square, ragged, sinks, deterministic, differentiable, other
-):
-    """The forward kernel; joined with its backward if `differentiable`."""
-    masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks}
-    if other.startswith("blackwell") and width <= 192 and values <= 128 and not ragged:
-        forward = blackwell_attention_kernel(TYPES[name], Blackwell.of(width, values, **masks), other.split()[1])
-    elif other:
-        forward = mma_attention_kernel(TYPES[name], Mma.of(width, values, ragged=ragged, **masks))
-    else:
-        cut = dataclasses.replace(plan(width, values, right, left, softcap, long), sinks=sinks, ragged=ragged)
-        if ragged:
-            cut = dataclasses.replace(cut, ctas=0, tiles=1, ahead=False, **PLAIN)
-        forward = _forward(TYPES[name], cut)
-    if not differentiable:
-        return forward
-    backward = gradient(
-        TYPES[name],
-        width,
-        values,
-        square=square,
-        right=right,
-        left=left,
-        softcap=softcap,
-        ragged=ragged,
-        deterministic=deterministic,
-        mma=bool(other),
-    )
-    return differentiable_kernel(forward, backward, save_outputs=(0, 1), num_grad_inputs=4 if sinks else 3)
