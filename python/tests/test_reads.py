@@ -8,6 +8,7 @@ import argparse
 import copy
 import dis
 import functools
+import gc
 import inspect
 import math
 import multiprocessing
@@ -557,3 +558,45 @@ def test_template_values_that_change_are_seen(kind):
     assert scaled(x, factor=factor)[0] == scaled(x, factor=factor)[0] == 2
     change(factor)
     assert scaled(x, factor=factor)[0] == 3
+
+
+def test_what_is_fixed_costs_a_call_nothing():
+    """The ready-made kernels read nothing that has to be looked at again at each call."""
+    torch = pytest.importorskip("torch", reason="skipped: no torch")
+    from pyptx import kernels
+
+    x, weight, labels = torch.randn(8, 64), torch.randn(64), torch.zeros(8, dtype=torch.int64)
+    q, keys = torch.randn(1, 2, 20, 64).half(), torch.randn(1, 2, 600, 64).half()
+    for call in (
+        lambda: kernels.rms_norm(x, weight), lambda: kernels.layer_norm(x, weight), lambda: kernels.softmax(x),
+        lambda: kernels.cross_entropy(x, labels), lambda: kernels.swiglu(x, x), lambda: kernels.matmul(q, q.mT),
+        lambda: kernels.quantize_fp8(x), lambda: kernels.attention(q, q, q), lambda: kernels.attention(q, keys, keys),
+    ):  # fmt: skip
+        call()
+    made = [each for each in gc.get_objects() if type(each) is reads.Reads and each._others]
+    assert [(each._kernel.__name__, [place.path for place in each._others]) for each in made if _is_ours(each)] == []
+
+
+def _is_ours(kept: reads.Reads) -> bool:
+    return any(each.__module__.startswith("pyptx.kernels.") for each in kept.functions())
+
+
+def test_tables_that_a_body_reads():
+    """Containers of plain values are compared by what they hold, and types count."""
+    table = {"a": [1, 2.0], "b": (True, None), "c": {3}}
+
+    @kernel(out_specs=(Tile(1, f32),), grid=(1, 1, 1), block=(1, 1, 1), arch="sm_80")
+    def k(Y):
+        (y,) = ptx.global_ptrs(Y)
+        ptx.inst.st.global_.f32(ptx.addr(y), float(table["a"][0]))
+        ptx.ret()
+
+    assert k()[0] == 1.0
+    table["a"][0] = 2
+    with pytest.raises(AuthoringRuntimeError, match="reads table"):
+        k()
+    table["a"][0] = 1
+    assert k()[0] == 1.0
+    table["b"] = (1, None)
+    with pytest.raises(AuthoringRuntimeError, match="reads table"):
+        k()

@@ -17,6 +17,7 @@ import functools
 import hashlib
 import inspect
 import itertools
+import marshal
 import os
 import pickle
 import sys
@@ -44,7 +45,9 @@ class Place(NamedTuple):
     holder: Any  # a dictionary, a cell, the environment, or what has the attribute
     key: str
     value: Any
-    content: str | None = None  # where the object alone does not tell
+    content: str | bytes | None = (
+        None  # where the object alone does not tell: what `Walk.content` says, or `_bytes_of` of a container
+    )
 
     def now(self) -> Any:
         if isinstance(self.holder, (dict, os._Environ)):
@@ -233,6 +236,28 @@ def _held_names(value) -> set[str] | None:
     return names
 
 
+def _is_plain(value) -> bool:
+    """Whether these are numbers, strings and the like, in lists, tuples, dictionaries and sets."""
+    if type(value) is dict:
+        return _is_plain([*value.items()])
+    return all(map(_is_plain, value)) if type(value) in (list, tuple, set, frozenset) else type(value) in _PLAIN
+
+
+def _bytes_of(value) -> bytes | None:
+    """Plain values as bytes, which are quickly made; None for others."""
+    try:
+        return marshal.dumps(value, 2)  # as of version 3 bytes depend on who else has the objects
+    except ValueError:
+        return None
+
+
+def _is_method_of_c(holder, key: str, value) -> bool:
+    """Whether the value is a method that a type in C has for all of its objects, and that cannot be replaced."""
+    if not isinstance(value, types.BuiltinFunctionType) or isinstance(holder, (dict, os._Environ, types.CellType)):
+        return False
+    return not hasattr(holder, "__dict__") and isinstance(getattr(type(holder), key, None), types.MethodDescriptorType)
+
+
 def _is_settled(value, name: str) -> bool:
     """`f32`, `numpy`: what nobody lets mean something else."""
     if isinstance(value, types.ModuleType):
@@ -312,7 +337,7 @@ class Walk:
             self._value(path, value)
         else:
             self._say(path, value, self._pickled(value))
-        if not _is_settled(value, key):
+        if not _is_settled(value, key) and not _is_method_of_c(holder, key, value):
             self.places.append(Place(path, holder, key, value))
 
     def _name(self, value):
@@ -343,7 +368,8 @@ class Walk:
     def _settled(self, place: Place) -> Place:
         if self._is_fixed(place.value) and place.now() is place.value:
             return place
-        return place._replace(content=self.content(place.path, place.value))
+        content = _bytes_of(place.value) if _is_plain(place.value) else None
+        return place._replace(content=content or self.content(place.path, place.value))
 
     def content(self, path: str, value: Any) -> str:
         """What the value says alone."""
@@ -632,7 +658,11 @@ class Reads:
 
     def _is_same(self, place: Place) -> bool:
         value = place.now()
-        return value is place.value if place.content is None else place.content == self._walk.content(place.path, value)
+        if place.content is None:
+            return value is place.value
+        if isinstance(place.content, bytes):
+            return _bytes_of(value) == place.content
+        return place.content == self._walk.content(place.path, value)
 
     def _keep(self, walk: Walk):
         self._walk = walk
