@@ -1,7 +1,7 @@
 """`pyptx.kernels.attention` beside cuDNN, FlashAttention-2 and flex_attention of torch and Triton's tutorial on a GPU, by TFLOP/s;
 decoding beside a device copy.
 
-    python bench/attention.py [--rounds 5] [--heads 64,128,256] [--lengths 512,...,32768] [--parts sweep,features,fp8,bound,decode]
+    python bench/attention.py [--rounds 5] [--heads 64,128,256] [--lengths 512,...,32768] [--parts sweep,features,fp8,bound,few,decode]
                               [--beside cuDNN,FA2,flex,Triton] [--seconds 55] [--file attention.md]
 
 What is printed is appended to the file; lines of the sweep that are in it are passed over.  With `--seconds` no line is begun
@@ -39,6 +39,12 @@ COLUMNS = (
     "ours / cuDNN",
 )
 TOKENS = 16384
+FEW = (
+    (1, 32, 8, 64, 8192, 128, True), (1, 32, 8, 128, 4096, 128, True), (1, 32, 8, 128, 32768, 128, True), (1, 32, 8, 256, 8192, 128, True),
+    (1, 64, 8, 64, 4096, 128, True), (1, 16, 1, 64, 8192, 192, False), (2, 16, 16, 128, 4096, 128, False), (2, 16, 16, 77, 4096, 64, False),
+    (1, 8, 8, 64, 2048, 128, False), (1, 16, 16, 128, 8192, 256, False), (1, 1, 1, 4096, 4096, 64, False), (1, 1, 1, 4096, 4096, 128, True),
+    (1, 4, 4, 1024, 1024, 128, False), (1, 4, 4, 512, 512, 64, False),
+)  # fmt: skip
 CACHES = ((1, 8, 32768), (8, 8, 32768), (64, 8, 4096), (4, 32, 32768))  # batch, heads of K, keys
 
 
@@ -333,6 +339,30 @@ def decode(torch, kernels, rounds: int, results: Results):
         results.say(line)
 
 
+def few(torch, kernels, rounds: int, results: Results):
+    """Few tiles of queries and many keys, which CTAs share; `whole`: as for gradients, a tile has all keys."""
+    results.say(
+        "\nfew tiles, us: batch, heads, heads of K, queries, keys, width; ours, a tile has all keys, cuDNN, FlashAttention-2"
+    )
+    for batch, heads, shared, queries, keys, width, causal in FEW:
+        q = torch.randn(batch, heads, queries, width, device="cuda", dtype=torch.bfloat16)
+        k, v = (torch.randn(batch, shared, keys, width, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+        leaf = q.clone().requires_grad_()
+        arms = {
+            "ours": lambda: kernels.attention(q, k, v, causal=causal),
+            "whole": lambda: kernels.attention(leaf, k, v, causal=causal).detach(),
+        }
+        if heads == shared and (queries == keys or not causal):  # torch aligns the first query with the first key
+            arms["cuDNN"] = lambda: theirs(torch, "CUDNN_ATTENTION", q, k, v, causal)
+            arms["FA2"] = lambda: theirs(torch, "FLASH_ATTENTION", q, k, v, causal)
+        arms = those_that_run(arms, kernels.attention(q, k, v, causal=causal).float())
+        times = medians(torch, {name: graph_of(torch, arm, 4).replay for name, arm in arms.items()}, rounds, 8)
+        cells = "  ".join(
+            f"{times[name] / 4 * 1e3:6.1f}" if name in times else "     -" for name in ("ours", "whole", "cuDNN", "FA2")
+        )
+        results.say(f"  {batch}, {heads}, {shared}, {queries} x {keys}, {width}{' causal' * causal}: {cells}")
+
+
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=5)
@@ -358,6 +388,8 @@ def main() -> int:
         narrow(torch, kernels, given.heads, given.lengths, given.rounds, results)
     if "bound" in parts:
         bound(torch, kernels, given.heads, given.lengths, given.rounds, results)
+    if "few" in parts:
+        attempted(results, "few tiles", few, torch, kernels, given.rounds, results)
     if "decode" in parts:
         attempted(results, "decoding", decode, torch, kernels, given.rounds, results)
     return 0

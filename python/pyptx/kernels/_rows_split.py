@@ -20,13 +20,13 @@ PACKED = (
 BESIDE = 3 * 1024  # bytes of a CTA, besides rows
 IN_FLIGHT = 24 * 1024  # bytes to a CTA that keep memory busy
 SHARE = 144 * 1024  # bytes of a long row, of a CTA
-CLUSTERS = ((1, 132), (2, 66), (4, 30), (8, 15), (16, 6))  # CTAs of a cluster, and how many of these an H200 has room for, a CTA a multiprocessor
+CLUSTERS = (
     (1, 132),
     (2, 66),
     (4, 30),
     (8, 15),
     (16, 6),
-)  # of so many CTAs, one a multiprocessor, an H200 has room for so many
+)  # (CTAs, how many such clusters an H200 has room for), a CTA a multiprocessor
 WAVES, FEW_WAVES = (64, 16, 6, 2), (64, 8, 2)  # of workers: see _rows_waves.py
 MANY_TURNS = 16  # of a worker, from which on there are waves of them; matrices of fewer stay in L2
 MOST_SUMS = 0.05  # bytes of sums, as a part of those of rows, up to which there are waves
