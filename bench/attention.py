@@ -339,28 +339,33 @@ def decode(torch, kernels, rounds: int, results: Results):
         results.say(line)
 
 
+def few_arms(
+    torch, kernels, batch: int, heads: int, shared: int, queries: int, keys: int, width: int, causal: bool
+) -> dict:
+    """`whole`: as for gradients, a tile of queries has all keys."""
+    q = torch.randn(batch, heads, queries, width, device="cuda", dtype=torch.bfloat16)
+    k, v = (torch.randn(batch, shared, keys, width, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    leaf = q.clone().requires_grad_()
+    arms = {
+        "ours": lambda: kernels.attention(q, k, v, causal=causal),
+        "whole": lambda: kernels.attention(leaf, k, v, causal=causal).detach(),
+    }
+    if heads == shared and (queries == keys or not causal):  # torch aligns the first query with the first key
+        arms["cuDNN"] = lambda: theirs(torch, "CUDNN_ATTENTION", q, k, v, causal)
+        arms["FA2"] = lambda: theirs(torch, "FLASH_ATTENTION", q, k, v, causal)
+    return those_that_run(arms, kernels.attention(q, k, v, causal=causal).float())
+
+
 def few(torch, kernels, rounds: int, results: Results):
-    """Few tiles of queries and many keys, which CTAs share; `whole`: as for gradients, a tile has all keys."""
-    results.say(
-        "\nfew tiles, us: batch, heads, heads of K, queries, keys, width; ours, a tile has all keys, cuDNN, FlashAttention-2"
-    )
+    """Few tiles of queries and many keys, which CTAs share."""
+    names = ("ours", "whole", "cuDNN", "FA2")
+    results.say(f"\nfew tiles, us: batch, heads, heads of K, queries x keys, width: {', '.join(names)}")
     for batch, heads, shared, queries, keys, width, causal in FEW:
-        q = torch.randn(batch, heads, queries, width, device="cuda", dtype=torch.bfloat16)
-        k, v = (torch.randn(batch, shared, keys, width, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-        leaf = q.clone().requires_grad_()
-        arms = {
-            "ours": lambda: kernels.attention(q, k, v, causal=causal),
-            "whole": lambda: kernels.attention(leaf, k, v, causal=causal).detach(),
-        }
-        if heads == shared and (queries == keys or not causal):  # torch aligns the first query with the first key
-            arms["cuDNN"] = lambda: theirs(torch, "CUDNN_ATTENTION", q, k, v, causal)
-            arms["FA2"] = lambda: theirs(torch, "FLASH_ATTENTION", q, k, v, causal)
-        arms = those_that_run(arms, kernels.attention(q, k, v, causal=causal).float())
+        arms = few_arms(torch, kernels, batch, heads, shared, queries, keys, width, causal)
         times = medians(torch, {name: graph_of(torch, arm, 4).replay for name, arm in arms.items()}, rounds, 8)
-        cells = "  ".join(
-            f"{times[name] / 4 * 1e3:6.1f}" if name in times else "     -" for name in ("ours", "whole", "cuDNN", "FA2")
-        )
-        results.say(f"  {batch}, {heads}, {shared}, {queries} x {keys}, {width}{' causal' * causal}: {cells}")
+        cells = [f"{times[name] / 4 * 1e3:7.1f}" if name in times else "      -" for name in names]
+        shape = f"{batch}, {heads}, {shared}, {queries} x {keys}, {width}{' causal' * causal}"
+        results.say(f"  {shape:38}{''.join(cells)}")
 
 
 def main() -> int:
