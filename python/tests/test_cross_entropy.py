@@ -9,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
+import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 
@@ -135,6 +136,46 @@ def test_an_index_outside_the_classes_is_nan(index, device):
     assert kernels.cross_entropy(
         torch.ones(2, 0, device=device), torch.zeros(2, dtype=torch.int64, device=device)
     ).isnan()
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("rows", [0, 1, 1030, 8192, 8193, 21_000])
+@pytest.mark.parametrize(
+    "form", [{}, {"reduction": "sum"}, {"weight": True, "label_smoothing": 0.1, "ignore_index": 2}], ids=str
+)
+def test_the_mean_of_many_rows(form, rows, target):
+    """By one CTA, or by a cluster, whose CTAs have equal or unequal numbers of rows."""
+    told, generator = dict(form), torch.Generator().manual_seed(rows)
+    x, goal = torch.randn(rows, 3, generator=generator), torch.randint(0, 3, (rows,), generator=generator)
+    goal[5::7] = told.get("ignore_index", -100)
+    weight = torch.tensor([0.5, 2.0, 3.0]) if told.pop("weight", False) else None
+    with kernels.simulated_target(target), pyptx.simulator(check="all") as run:
+        loss = kernels.cross_entropy(x.requires_grad_(), goal, weight, **told)
+        (gradient,) = torch.autograd.grad(loss, x)
+    assert run.reports == []
+    exact = x.detach().double().requires_grad_()
+    wanted = F.cross_entropy(exact, goal, None if weight is None else weight.double(), **told)
+    torch.testing.assert_close(loss.double(), wanted, rtol=3e-6, atol=0, equal_nan=True)
+    torch.testing.assert_close(gradient.double(), torch.autograd.grad(wanted, exact)[0], rtol=1e-5, atol=1e-9)
+
+
+def test_the_mean_is_three_launches():
+    """Torch's own operations beside the kernels only look at tensors."""
+
+    class Recorded(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+            seen.append(op.name())
+            return op(*args, **(kwargs or {}))
+
+    seen: list = []
+    x, target, weight = torch.randn(4, 8, requires_grad=True), torch.tensor([1, -100, 3, 7]), torch.rand(8)
+    for reduction in ("mean", "sum"):
+        seen.clear()
+        with Recorded():
+            kernels.cross_entropy(x, target, weight, reduction=reduction).backward()
+        assert len([name for name in seen if name.startswith("pyptx::")]) == 3
+        assert {name for name in seen if name.startswith("aten::")} <= {"aten::detach", "aten::view", "aten::ones_like"}
+        x.grad = None
 
 
 def test_compiled_and_batched():

@@ -139,6 +139,21 @@ def body(X, W, Y):
     ptx.ret()
 
 
+def test_gradients_of_the_first_outputs():
+    """`make_products` gives (X * Y, X + Y); the backward, one of those, gets the gradient of the product, in place of Y."""
+    products = make_products()
+    run = pyptx.differentiable_kernel(
+        products,
+        lambda x, y, beside, g: (products(g, y)[0], products(g, beside)[1]),
+        save_outputs=[1],
+        num_grad_outputs=1,
+    )
+    x, y = values(64), values(64) + 1
+    dx, dy = jax.jit(jax.grad(lambda x, y: (3 * run(x, y)[0]).sum(), argnums=(0, 1)))(x, y)
+    np.testing.assert_allclose(dx, 3 * y, rtol=1e-6)
+    np.testing.assert_allclose(dy, 3 + x + y, rtol=1e-6)
+
+
 def test_vmap_of_grad_and_grad_of_vmap():
     square = differentiable(batch="N")
     x = values(3, 64)

@@ -106,6 +106,35 @@ def test_only_gradients_that_are_asked_for():
     assert x.grad is not None and y.grad is None
 
 
+@elementwise(1, 3)
+def triple(x, k):
+    """(x * x, x * x * x, k * x)."""
+    return [product(x, x), product(x, x, x), product(x, k)]
+
+
+@elementwise(4, 1)
+def triple_backward(x, kx, g, h, k):
+    dx = product(x, g, 2.0)
+    ptx.inst.fma.rn.f64(dx, h, product(x, kx), dx)  # k = 3
+    return [dx]
+
+
+def test_gradients_of_the_first_outputs():
+    """An output that the backward only saves has none, and torch writes no zeros for it."""
+    function = pyptx.differentiable_kernel(triple, triple_backward, save_outputs=[2], num_grad_outputs=2)
+    assert torch.autograd.gradcheck(lambda x: function(x)[:2], (vector(),))
+    x = vector()
+    squares, cubes, beside = function(x)
+    assert squares.requires_grad and cubes.requires_grad and not beside.requires_grad
+    torch.testing.assert_close(torch.autograd.grad(cubes.sum(), x)[0], 3 * x.detach() ** 2)
+    compiled = torch.compile(lambda x: function(x)[1].sum(), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(torch.autograd.grad(compiled(x), x)[0], 3 * x.detach() ** 2)
+    torch.testing.assert_close(torch.func.grad(lambda x: function(x)[0].sum())(x.detach()), 2 * x.detach())
+    assert set(torch.library.opcheck(function.op, (vector(),)).values()) == {"SUCCESS"}
+    whole = pyptx.differentiable_kernel(triple, lambda x, kx, *given: given[0], save_outputs=[2])
+    assert whole.op is not function.op
+
+
 def test_gradients_that_are_not_contiguous():
     function = pyptx.differentiable_kernel(cube, cube_backward)
     x = vector()
@@ -217,6 +246,8 @@ def test_pairs_that_do_not_fit_are_refused():
         ({"save_for_backward": [1]}, ValueError, "cube has inputs 0 to 0, not 1"),
         ({"num_grad_inputs": 2}, ValueError, "cube has 1 inputs, not 2"),
         ({"save_for_backward": []}, TypeError, "cube_backward takes 2 tensors but is given 1"),
+        ({"num_grad_outputs": 2}, ValueError, "cube has 1 outputs, not 2"),
+        ({"num_grad_outputs": 0}, ValueError, "cube has 1 outputs, not 0"),
     ):
         with pytest.raises(error, match=message):
             pyptx.differentiable_kernel(cube, cube_backward, **options)

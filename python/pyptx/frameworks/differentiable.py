@@ -24,13 +24,23 @@ class DifferentiableKernel:
         assert sum_of_two.saved == (0, 1)
     """
 
-    def __init__(self, forward_kernel, backward_kernel, save_for_backward, num_grad_inputs, save_outputs=()):
+    def __init__(
+        self,
+        forward_kernel,
+        backward_kernel,
+        save_for_backward,
+        num_grad_inputs,
+        save_outputs=(),
+        num_grad_outputs=None,
+    ):
         self.forward_kernel: Kernel = forward_kernel
         self.backward_kernel = backward_kernel
         self.inputs = len(forward_kernel.in_specs)
         self.saved = tuple(range(self.inputs)) if save_for_backward is None else tuple(save_for_backward)
         self.saved_outputs = tuple(save_outputs)
         self.with_gradient = self.inputs if num_grad_inputs is None else num_grad_inputs
+        outputs = len(forward_kernel.out_specs)
+        self.gradients_given = outputs if num_grad_outputs is None else num_grad_outputs  # of the first outputs
         self.refuses_others = False  # whether JAX may not ask for gradients of further inputs, which are 0
         self._check()
         self.accepted = _keywords_of(backward_kernel)
@@ -49,12 +59,14 @@ class DifferentiableKernel:
                 raise ValueError(f"save_outputs: kernel {name} has outputs 0 to {outputs - 1}, not {index}")
         if not 0 <= self.with_gradient <= self.inputs:
             raise ValueError(f"num_grad_inputs: kernel {name} has {self.inputs} inputs, not {self.with_gradient}")
+        if not 0 < self.gradients_given <= outputs:
+            raise ValueError(f"num_grad_outputs: kernel {name} has {outputs} outputs, not {self.gradients_given}")
         backward = getattr(self.backward_kernel, "forward_kernel", self.backward_kernel)
-        given = len(self.saved) + len(self.saved_outputs) + outputs
+        given = len(self.saved) + len(self.saved_outputs) + self.gradients_given
         if isinstance(backward, Kernel) and len(backward.in_specs) != given:
             raise TypeError(
                 f"backward kernel {backward.__name__} takes {len(backward.in_specs)} tensors but is given {given}: the saved "
-                f"inputs {list(self.saved)} and outputs {list(self.saved_outputs)} of {name} and a gradient for each of its {outputs} outputs"
+                f"inputs {list(self.saved)} and outputs {list(self.saved_outputs)} of {name} and a gradient for each of {self.gradients_given} outputs"
             )
 
     def __copy__(self):
@@ -72,7 +84,9 @@ class DifferentiableKernel:
         return type(self), self._identity()
 
     def _identity(self):
-        return self.forward_kernel, self.backward_kernel, self.saved, self.with_gradient, self.saved_outputs
+        return (
+            self.forward_kernel, self.backward_kernel, self.saved, self.with_gradient, self.saved_outputs, self.gradients_given
+        )  # fmt: skip
 
     def __repr__(self):
         return f"DifferentiableKernel({self.forward_kernel!r}, {self.backward_kernel!r})"
@@ -132,13 +146,16 @@ def differentiable_kernel(
     save_for_backward: Sequence[int] | None = None,
     num_grad_inputs: int | None = None,
     save_outputs: Sequence[int] = (),
+    num_grad_outputs: int | None = None,
 ) -> DifferentiableKernel:
     """A forward and a backward kernel as one function that torch.autograd and jax.grad differentiate.
 
     The backward is called with the saved inputs, the saved outputs and then a gradient for each output, and returns a gradient
     for each of the first `num_grad_inputs` inputs (all of them).  It is a kernel, a function made of kernels, or a
     differentiable kernel, which then gives second derivatives; a plain kernel refuses those.  `save_for_backward`:
-    indices of the inputs to save; all by default.  `save_outputs`: indices of outputs.  Gradients are contiguous.  Keyword arguments of a call go to both, as far as the backward has them.
+    indices of the inputs to save; all by default.  `save_outputs`: indices of outputs.  `num_grad_outputs`: the backward
+    takes the gradients of so many outputs, the first ones (all); the others have none.  Gradients are contiguous.  Keyword arguments of a
+    call go to both, as far as the backward has them.
 
     Example:
         from pyptx.kernels import add
@@ -151,4 +168,5 @@ def differentiable_kernel(
         raise TypeError(
             f"the backward of {forward_kernel!r} must be a kernel or a function of kernels, not {backward_kernel!r}"
         )
-    return DifferentiableKernel(forward_kernel, backward_kernel, save_for_backward, num_grad_inputs, save_outputs)
+    told = save_for_backward, num_grad_inputs, save_outputs, num_grad_outputs
+    return DifferentiableKernel(forward_kernel, backward_kernel, *told)

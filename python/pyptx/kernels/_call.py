@@ -64,6 +64,7 @@ class RowFunction(_core.Choice):
     needed: the first `needed` tensors may not be None; by default, the matrices.
     over_rows: whether an element of the result depends on other columns.  If not, long rows may be cut into several.
     saved: positions of the tensors that the backward needs; by default, all.
+    saved_results: positions of the results that it needs.  They stand behind the results that have gradients.
     gradients: the first `gradients` tensors have a gradient; by default, all tensors of real numbers.
     indices: the position of the tensor of integers, if there is one.
     names: what messages call the tensors; called: what they call the function.
@@ -72,7 +73,7 @@ class RowFunction(_core.Choice):
     """
 
     def __init__(
-        self, name: str, rows: int, make, *, needed: int | None = None, over_rows: bool = True, saved: tuple | None = None,
+        self, name: str, rows: int, make, *, needed: int | None = None, over_rows: bool = True, saved: tuple | None = None, saved_results: tuple = (),
         gradients: int | None = None, indices: int | None = None, float32=None, names: str = "x weight bias", called: str = "", **defaults,
     ):  # fmt: skip
         self.name, self.rows, self.over_rows, self.defaults = name, rows, over_rows, defaults
@@ -80,7 +81,7 @@ class RowFunction(_core.Choice):
         self.names, self.called = names.split(), called or name
         self.float32 = float32
         self.indices = indices
-        self.saved, self.gradients = saved, gradients
+        self.saved, self.saved_results, self.gradients = saved, saved_results, gradients
         self.made = functools.cache(functools.partial(self._made, make))
         FUNCTIONS[name] = self
         simulated.choices.append(self)
@@ -179,7 +180,16 @@ def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool):
     gradients = function.gradients
     if gradients is None:
         gradients = sum(each is not None and each not in INDICES.values() for each in types)
-    made = differentiable_kernel(forward, backward, save_for_backward=function.saved, num_grad_inputs=gradients)
+    there = [position for position, dtype in enumerate(dtypes) if dtype is not None]
+    saved = function.saved and [there.index(position) for position in function.saved if position in there]
+    made = differentiable_kernel(
+        forward,
+        backward,
+        save_for_backward=saved,
+        num_grad_inputs=gradients,
+        save_outputs=function.saved_results,
+        num_grad_outputs=min(function.saved_results, default=None),
+    )
     made.refuses_others = True
     return made
 

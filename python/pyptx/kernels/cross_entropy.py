@@ -13,17 +13,17 @@ from typing import Any
 
 from pyptx import Tile, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._call import RowFunction, check_arrays, columns, last, matrix, recorded
+from pyptx.kernels._call import RowFunction, check_arrays, columns, compiling, dense, last, matrix, recorded
 from pyptx.kernels._keywords import Input, Unpack, renamed
+from pyptx.kernels._losses import LOSSES, ONE, index_at, reduction_kernel
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_split import Split, from_short, paired, row_kernel
 from pyptx.kernels._rows_totals import Exponentials, below
-from pyptx.types import f32, pred, s32, s64, u32
+from pyptx.types import pred, u32
 
 __all__ = ["cross_entropy"]
 
-LOSSES = Tile("M", f32)
 INDICES = ("int64", "int32")
 
 
@@ -31,13 +31,7 @@ class Target:
     """The index of the row's true column: `ignored` and `inside` (of the row) are predicates, `column` is a register."""
 
     def __init__(self, row: Row, tensor, ignore_index: int):
-        index = reg.scalar(s64)
-        if tensor.dtype == s64:
-            ptx.inst.ld.global_.nc.b64(index, ptx.addr(row.of_row(tensor)))
-        else:
-            ptx.inst.cvt.s64.s32(
-                index, apply_to(reg.scalar(s32), ptx.inst.ld.global_.nc.b32, ptx.addr(row.of_row(tensor)))
-            )
+        index = index_at(tensor.dtype, ptx.addr(row.of_row(tensor)))
         self.ignored, self.inside = reg.scalar(pred), reg.scalar(pred)
         ptx.inst.setp.eq.s64(self.ignored, index, ignore_index)
         ptx.inst.setp.lt.u64(self.inside, index, row.split.n)  # a negative index is a large one
@@ -94,9 +88,8 @@ def loss_of_index(row: Row, X, T, W, L, ignore_index: int, smoothing: float):
     ptx.ret()
 
 
-def gradient_of_index(row: Row, x, X, T, W, G, DX, ignore_index: int, smoothing: float):
-    target = Target(row, T, ignore_index)
-    g = apply(ptx.inst.ld.global_.nc.f32, ptx.addr(row.of_row(G)))
+def gradient_of_index(row: Row, x, X, T, W, scales, DX, ignore_index: int, smoothing: float):
+    target, g = Target(row, T, ignore_index), gradient_of_loss(row, *scales)
     ptx.inst.selp.f32(g, g, math.nan, target.inside)
     ptx.inst.selp.f32(g, 0.0, g, target.ignored)
     weight = row.load(W) if W and smoothing else None
@@ -126,15 +119,24 @@ def gradient_of_index(row: Row, x, X, T, W, G, DX, ignore_index: int, smoothing:
         row.store_element(DX, target.column, sub(gradient(its, *([its_weight] if weight else [])), true))
 
 
+def gradient_of_loss(row: Row, G, SCALE=None):
+    """Of the row's loss: one of G, or the single one of all losses' mean or sum times SCALE."""
+    load = ptx.inst.ld.global_.nc.f32
+    if SCALE is None:
+        return apply(load, ptx.addr(row.of_row(G)))
+    return mul(*(apply(load, ptx.addr(place)) for place in ptx.global_ptrs(G, SCALE)))
+
+
+def gradients_of_rows(split, X, T, W, scales, DX, *told):
+    for row, x in Row.each(split(X.shape[1]), X):
+        gradient_of_index(row, x, X, T, W, scales, DX, *told)
+    ptx.ret()
+
+
 def make_cross_entropy(split, x_type, target_type, w_type=None):
     reading = Split.wide_reading if split.func == Split.wide else Split.reading
     once, split = functools.partial(reading, **split.keywords), from_short(split)
     inputs = (matrix(x_type), Tile("M", target_type))
-
-    def gradients(X, T, W, G, DX, *told):
-        for row, x in Row.each(split(X.shape[1]), X):
-            gradient_of_index(row, x, X, T, W, G, DX, *told)
-        ptx.ret()
 
     if w_type is None:
 
@@ -144,7 +146,7 @@ def make_cross_entropy(split, x_type, target_type, w_type=None):
 
         @row_kernel((*inputs, LOSSES), (matrix(x_type),), split)
         def cross_entropy_backward(X, T, G, DX, *, ignore_index=-100, label_smoothing=0.0):
-            gradients(X, T, None, G, DX, ignore_index, label_smoothing)
+            gradients_of_rows(split, X, T, None, (G,), DX, ignore_index, label_smoothing)
 
         return cross_entropy, cross_entropy_backward
 
@@ -154,9 +156,29 @@ def make_cross_entropy(split, x_type, target_type, w_type=None):
 
     @row_kernel((*inputs, columns(w_type), LOSSES), (matrix(x_type),), split)
     def weighted_cross_entropy_backward(X, T, W, G, DX, *, ignore_index=-100, label_smoothing=0.0):
-        gradients(X, T, W, G, DX, ignore_index, label_smoothing)
+        gradients_of_rows(split, X, T, W, (G,), DX, ignore_index, label_smoothing)
 
     return weighted_cross_entropy, weighted_cross_entropy_backward
+
+
+def make_reduced(split, x_type, target_type, w_type, _):
+    """Of losses that are there: their mean or sum, and its backward."""
+    forward = reduction_kernel(x_type, target_type, w_type, hopper=split.func == Split.wide)
+    split, inputs = from_short(split), (matrix(x_type), Tile("M", target_type))
+
+    if w_type is None:
+
+        @row_kernel((*inputs, ONE, ONE), (matrix(x_type),), split)
+        def reduced_cross_entropy_backward(X, T, SCALE, G, DX, *, ignore_index=-100, label_smoothing=0.0):
+            gradients_of_rows(split, X, T, None, (G, SCALE), DX, ignore_index, label_smoothing)
+
+    else:
+
+        @row_kernel((*inputs, columns(w_type), ONE, ONE), (matrix(x_type),), split)
+        def reduced_cross_entropy_backward(X, T, W, SCALE, G, DX, *, ignore_index=-100, label_smoothing=0.0):
+            gradients_of_rows(split, X, T, W, (G, SCALE), DX, ignore_index, label_smoothing)
+
+    return forward, reduced_cross_entropy_backward
 
 
 def make_of_probabilities(split, x_type, p_type):
@@ -193,6 +215,10 @@ def make_of_probabilities(split, x_type, p_type):
 CROSS_ENTROPY = RowFunction(
     "cross_entropy", 1, make_cross_entropy, indices=1, gradients=1, names="logits target weight",
     ignore_index=-100, label_smoothing=0.0,
+)  # fmt: skip
+REDUCED = RowFunction(
+    "reduced_cross_entropy", 1, make_reduced, indices=1, gradients=1, names="logits target weight losses",
+    saved=(0, 1, 2), saved_results=(1,), called="cross_entropy", mean=True, ignore_index=-100, label_smoothing=0.0,
 )  # fmt: skip
 OF_PROBABILITIES = RowFunction(
     "cross_entropy_of_probabilities", 2, make_of_probabilities, names="logits target", called="cross_entropy"
@@ -245,7 +271,10 @@ def cross_entropy(
         check_weight(weight, logits.shape[-1], indices)
     if not indices:
         return of_probabilities(logits, target, weight, reduction, label_smoothing)
-    losses = CROSS_ENTROPY((logits, target, weight), ignore_index=ignore_index, label_smoothing=float(label_smoothing))
+    told = {"ignore_index": ignore_index, "label_smoothing": float(label_smoothing)}
+    if reduction != "none" and hasattr(logits, "requires_grad"):
+        return reduced(logits, target, weight, reduction == "mean", told)
+    losses = CROSS_ENTROPY((logits, target, weight), **told)
     if reduction != "mean":
         return losses if reduction == "none" else losses.sum()
     counted = target != ignore_index
@@ -253,6 +282,19 @@ def cross_entropy(
         return losses.sum() / counted.sum(dtype=losses.dtype)
     weights = weight[target * counted % logits.shape[-1]]
     return losses.sum() / (weights * counted).sum(dtype=losses.dtype)
+
+
+def reduced(logits, target, weight, mean: bool, told: dict):
+    """The mean or the sum, of tensors of torch.  JAX makes it of its own operations: where rows are on several devices, it adds up the sums."""
+    logits = dense(logits, compiling(logits))
+    losses = CROSS_ENTROPY((logits.detach(), target, weight), **told)
+    if len(logits.shape) != 2:
+        logits, target, losses = (
+            logits.reshape(losses.numel(), logits.shape[-1]),
+            target.reshape(-1),
+            losses.reshape(-1),
+        )
+    return REDUCED((logits, target, weight, losses), mean=mean, **told)[0].reshape(())
 
 
 def check_weight(weight, classes, indices: bool):
@@ -298,4 +340,4 @@ def of_probabilities(logits, target, weight, reduction: str, smoothing: float):
     losses = OF_PROBABILITIES((logits, target))
     if reduction == "none":
         return losses
-    return losses.sum() / math.prod(losses.shape) if reduction == "mean" else losses.sum()
+    return losses.mean() if reduction == "mean" else losses.sum()

@@ -432,7 +432,7 @@ def _factors(kernel, tiles, symbol) -> tuple[list[str], tuple[str, ...]]:
 def gradients(of, saved, cotangents, keywords) -> tuple:
     """What the backward of a `DifferentiableKernel` makes: one for each input, None where it has none."""
     shared = {name: value for name, value in keywords.items() if name in of.accepted}
-    made = of.backward_kernel(*saved, *cotangents, **shared)
+    made = of.backward_kernel(*saved, *cotangents[: of.gradients_given], **shared)
     made = tuple(made) if isinstance(made, (tuple, list)) else (made,)
     if len(made) < of.with_gradient:
         raise LaunchTypeError(

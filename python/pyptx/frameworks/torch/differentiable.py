@@ -76,11 +76,21 @@ class DifferentiableOp:
 
     def setup_context(self, ctx, inputs, output, keyword_only_inputs=None):
         ctx.save_for_backward(*self.of.residuals(inputs, output))
+        ctx.given = None
+        if (count := self.of.gradients_given) < len(self.forward_kernel.out_specs):
+            ctx.mark_non_differentiable(*output[count:])
+            ctx.set_materialize_grads(False)  # torch would write zeros for these
+            ctx.given = [(each.shape, {"dtype": each.dtype, "device": each.device}) for each in output[:count]]
         given = dict(keyword_only_inputs or {})
         given |= ops.read_template(given.pop("template", ""))
         ctx.keywords = {name: value for name, value in given.items() if value is not None and name in self.of.accepted}
 
     def backward(self, ctx, *gradients):
+        if ctx.given is not None:
+            gradients = [
+                torch.zeros(shape, **told) if each is None else each
+                for each, (shape, told) in zip(gradients, ctx.given, strict=False)
+            ]
         arrays = (*ctx.saved_tensors, *(gradient.contiguous() for gradient in gradients))
         kernel = self.of.backward_kernel
         once = isinstance(kernel, Kernel) or getattr(kernel, "is_differentiable", True) is False

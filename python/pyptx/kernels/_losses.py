@@ -1,0 +1,126 @@
+"""The mean, or the sum, of losses of rows: what follows cross_entropy's forward in one launch.
+
+One CTA adds up the losses and the weights of the rows that count; of many rows, a cluster where there are some.  The order is fixed.  The logits
+are an input because the gradient is theirs; this kernel does not read them.
+"""
+
+from pyptx import Tile, kernel, ptx, reg
+from pyptx.kernels._call import columns, matrix
+from pyptx.kernels._registers import apply, apply_to, constant, reciprocal, tree, widened
+from pyptx.kernels._rows_agreement import Agreement
+from pyptx.kernels._rows_split import MOST_CTAS, Split
+from pyptx.types import b16, b32, f32, pred, s32, s64, u32, u64
+
+__all__ = ["LOSSES", "ONE", "index_at", "reduction_kernel"]
+
+LOSSES, ONE = Tile("M", f32), Tile(1, f32)
+THREADS, UNROLL = 1024, 4
+FEW = 8192  # rows, up to which one CTA is faster than a cluster
+
+
+def index_at(dtype, address):
+    """The index at an address, as s64."""
+    if dtype == s64:
+        return apply_to(reg.scalar(s64), ptx.inst.ld.global_.nc.b64, address)
+    index = apply_to(reg.scalar(s32), ptx.inst.ld.global_.nc.b32, address)
+    return apply_to(reg.scalar(s64), ptx.inst.cvt.s64.s32, index)
+
+
+def reduction_kernel(x_type, target_type, w_type=None, *, hopper: bool):
+    """The kernel that makes, of the losses, their sum divided by that of the weights, and 1 / that; without `mean`, the sum, and 1."""
+    inputs = (matrix(x_type), Tile("M", target_type), *([columns(w_type)] if w_type else []), LOSSES)
+    told = {
+        "in_specs": inputs,
+        "out_specs": (ONE, ONE),
+        "raw_params": [("u32", "M"), ("u32", "N")],
+        "grid": (MOST_CTAS if hopper else 1, 1, 1),
+        "cluster": (MOST_CTAS if hopper else 1, 1, 1),
+        "block": (THREADS, 1, 1),
+        "reqntid": True,
+        "dependent_launch": hopper,
+        "arch": "sm_90" if hopper else "sm_80",
+    }
+    if w_type:
+
+        @kernel(**told)
+        def reduced_losses(X, T, W, L, Y, SCALE, *, mean=True, ignore_index=-100, label_smoothing=0.0):
+            reduce(Losses(T, W, L, mean, ignore_index), Y, SCALE, hopper)
+
+    else:
+
+        @kernel(**told)
+        def reduced_losses(X, T, L, Y, SCALE, *, mean=True, ignore_index=-100, label_smoothing=0.0):
+            reduce(Losses(T, None, L, mean, ignore_index), Y, SCALE, hopper)
+
+    return reduced_losses
+
+
+class Losses:
+    """The losses of rows and what each row weighs; `mean`: whether the weights matter."""
+
+    def __init__(self, T, W, L, mean: bool, ignore_index: int):
+        self.target, self.weight, self.losses = T, W, L
+        self.mean, self.ignore_index = mean, ignore_index
+        self.rows = ptx.param(u32, "M")
+
+    def sums(self, first, step) -> list:
+        """The sums of the losses and of the weights of every `step`-th row, from row `first` on."""
+        chains = [[constant(0.0), constant(0.0)] for _ in range(UNROLL)]
+        for at in ptx.range_(first, self.rows, step * UNROLL):
+            for k, (losses, weights) in enumerate(chains):
+                row = at + step * k
+                with ptx.if_(row < self.rows):
+                    loss = apply(ptx.inst.ld.global_.nc.f32, ptx.addr(self.place(self.losses, row)))
+                    if self.mean:
+                        ptx.inst.add.f32(weights, weights, self.weight_of(row))
+                    ptx.inst.add.f32(losses, losses, loss)
+        return [tree(each, ptx.inst.add.f32) for each in zip(*chains, strict=True)]
+
+    def weight_of(self, row):
+        index = index_at(self.target.dtype, ptx.addr(self.place(self.target, row)))
+        ignored, result = reg.scalar(pred), constant(1.0)
+        ptx.inst.setp.eq.s64(ignored, index, self.ignore_index)
+        if self.weight is not None:
+            inside, dtype = reg.scalar(pred), self.weight.dtype
+            ptx.inst.setp.lt.u64(inside, index, apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, ptx.param(u32, "N")))
+            with ptx.if_(inside):
+                place = self.place(self.weight, apply_to(reg.scalar(u32), ptx.inst.cvt.u32.u64, index))
+                bits = reg.scalar(b32 if dtype == f32 else b16)
+                (ptx.inst.ld.global_.nc.b32 if dtype == f32 else ptx.inst.ld.global_.nc.b16)(bits, ptx.addr(place))
+                ptx.inst.mov.b32(result, widened(bits, dtype)[0])
+        ptx.inst.mov.f32(result, 0.0, pred=ignored)
+        return result
+
+    def place(self, tensor, index):
+        (pointer,) = ptx.global_ptrs(tensor)
+        return apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, index, tensor.dtype.bits // 8, pointer)
+
+
+def reduce(losses: Losses, Y, SCALE, hopper: bool):
+    thread = reg.from_(ptx.special.tid.x(), u32)
+    if hopper:
+        ptx.griddepcontrol.wait()
+        ptx.griddepcontrol.launch_dependents()
+        rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
+        with ptx.if_(losses.rows > FEW):
+            finish(losses, MOST_CTAS, rank, thread, Y, SCALE)
+            ptx.ret()
+        with ptx.if_(rank > 0):
+            ptx.ret()
+    finish(losses, 1, None, thread, Y, SCALE)
+    ptx.ret()
+
+
+def finish(losses: Losses, ctas: int, rank, thread, Y, SCALE):
+    """Adds up all rows by so many CTAs and stores the results."""
+    agree = Agreement(Split(1, 1, THREADS, ctas=ctas), thread, thread & 31, thread >> 5, rank, None)
+    agree.announce()
+    first = thread if rank is None else rank * THREADS + thread
+    total, weights = agree.sums(losses.sums(first, ctas * THREADS))
+    with ptx.if_(first == 0):
+        places = ptx.global_ptrs(Y, SCALE)
+        results = [total, constant(1.0)]
+        if losses.mean:
+            results = [apply(ptx.inst.div.rn.f32, total, weights), reciprocal(weights)]
+        for place, result in zip(places, results, strict=True):
+            ptx.inst.st.global_.f32(ptx.addr(place), result)
