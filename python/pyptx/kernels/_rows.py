@@ -9,7 +9,7 @@ A row of n elements is cut into vectors of at most 16 bytes; thread t holds the 
 not fit in registers is read again by every step that needs it, from memory or L2.  Sums are taken in a fixed order: the
 same inputs give the same bits.
 
-_rows_split.py has how threads share rows, _rows_totals.py what they find out together, _rows_agreement.py how they come to one value,
+_rows_split.py has how threads share rows, _rows_edges.py what those have at their ends that begin inside a vector, _rows_totals.py what they find out together, _rows_agreement.py how they come to one value,
 _rows_messages.py how within a cluster, _rows_ring.py the rows that are on their way while one is worked on, _rows_pipeline.py the loop whose sums
 are a row ahead, _rows_waves.py which rows a loop has, _rows_sums.py what is summed over rows, for gradients.
 """
@@ -29,6 +29,7 @@ from pyptx.kernels._registers import (
     widened,
 )
 from pyptx.kernels._rows_agreement import Agreement
+from pyptx.kernels._rows_edges import Edges
 from pyptx.kernels._rows_pipeline import pipelined
 from pyptx.kernels._rows_ring import Ahead, Early
 from pyptx.kernels._rows_split import WARP, Split
@@ -77,6 +78,7 @@ class Row:
         self.most_held = HELD if split.threads <= 512 else HELD // 4
         self.held = 0  # registers that hold sums, and what was loaded before it is needed
         last = split.each - 1
+        self.edges = Edges(self) if split.edges else None
         self._tail = {} if split.full(last) else {"pred": thread < split.n // split.vector - last * split.together}
         if agrees:
             self.agree.announce()
@@ -257,6 +259,7 @@ class Row:
     def has(self, column):
         """Whether the column, a register, lies in one of the thread's vectors."""
         vector, threads = self.split.vector, self.split.together
+        column = column + self.edges.shift if self.edges else column
         of_row = apply_to(reg.scalar(u32), ptx.inst.div.u32, column, vector)
         return self.thread == apply_to(reg.scalar(u32), ptx.inst.rem.u32, of_row, threads)
 
@@ -298,10 +301,12 @@ class Row:
     def address(self, tensor, index=None):
         """The address of the thread's first vector, in this row of a matrix, or in row `index`."""
         (pointer,) = ptx.global_ptrs(tensor)
-        size = tensor.dtype.bits // 8
+        size, index, matrix = tensor.dtype.bits // 8, self.index if index is None else index, len(tensor.shape) > 1
+        if self.edges and (matrix or size == 4):
+            return self.edges.address(pointer, index if matrix else 0, size)
         offset = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, self.thread, self.split.vector * size)
-        if len(tensor.shape) > 1:
-            ptx.inst.mad.wide.u32(offset, self.index if index is None else index, self.split.n * size, offset)
+        if matrix:
+            ptx.inst.mad.wide.u32(offset, index, self.split.n * size, offset)
         return pointer + offset
 
     def steps(self):
@@ -311,14 +316,18 @@ class Row:
         if self.whole:
             yield from ((k, None) for k in range(split.each))
             return
-        whole = split.n // (split.together * split.vector)
+        apart = int(split.edges)  # the first vector, which may begin before the row
+        whole = (split.n // (split.together * split.vector) - apart) // UNROLL * UNROLL
         span = UNROLL * split.together * split.vector
+        yield from ((k, None) for k in range(apart))
         for at in ptx.range_(0, whole // UNROLL * span, span):
-            yield from ((k, at) for k in range(UNROLL))
-        yield from ((k, None) for k in range(whole // UNROLL * UNROLL, split.each))
+            yield from ((k, at) for k in range(apart, apart + UNROLL))
+        yield from ((k, None) for k in range(apart + whole, split.each))
 
-    def guard(self, k: int) -> dict:
-        """The predicate of the threads that have a k-th vector."""
+    def guard(self, k: int, i: int | None = None) -> dict:
+        """The predicate of the threads that have a k-th vector, or whose k-th vector has an element i."""
+        if self.edges:
+            return self.edges.guard(k, i)
         return {} if self.split.full(k) else self._tail
 
     def move(self, instruction, tensor, base, k: int, at, bits: list):
@@ -326,5 +335,11 @@ class Row:
         size = tensor.dtype.bits // 8
         if at is not None:
             base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, at, size, base)
+        if self.edges and len(tensor.shape) == 1:
+            self.edges.load_shared(tensor, base, k, at, bits)
+            return
+        if self.edges and at is None:
+            (self.edges.store if instruction is STORE else self.edges.load)(tensor, base, k, bits)
+            return
         offset = k * self.split.together * self.split.vector * size
         move(instruction, base, offset, bits, self.split.vector * size, **self.guard(k))

@@ -145,26 +145,33 @@ class Stream:
         self.row, self.tensor, split = row, tensor, row.split
         self.size = split.vector * tensor.dtype.bits // 8
         self.pitch = self.size * split.threads
-        self.step = split.threads * split.vector  # elements from a thread's vector to its next
+        self.step = split.together * split.vector  # elements from a thread's vector to its next
         self.at = smem_address(smem.alloc(u8, self.DEPTH * self.pitch, align=16)) + row.in_cta * self.size
         self.base = row.address(tensor)
-        self.left = apply_to(reg.scalar(u32), ptx.inst.sub.u32, split.n, row.thread * split.vector)
+        self.left = apply_to(reg.scalar(u32), ptx.inst.sub.u32, split.n, row.edges.begin if row.edges else row.thread * split.vector)
+        self.stored = self.left * 2  # bytes of the matrix from the thread's first vector on, which behind the last row are not to be read
+        if row.edges:
+            ptx.inst.mov.u32(self.stored, 2**31, pred=row.index + 1 < ptx.param(u32, "M"))
         for k in range(self.DEPTH):
             self.copy(k)
 
     @staticmethod
     def takes(split, tensor) -> bool:
-        return split.ctas == split.rows == 1 and split.vector * tensor.dtype.bits in (32, 64, 128)
+        return split.rows == 1 and split.vector * tensor.dtype.bits in (32, 64, 128)
 
     def vectors(self):
         """(k, at, the values) of each vector, as `steps` of the row has them."""
-        turns, length = self.row.split.n // self.step // self.DEPTH, self.DEPTH * self.step
+        apart = int(self.row.split.edges)
+        turns, length = (self.row.split.n // self.step - apart) // self.DEPTH, self.DEPTH * self.step
+        for k in range(apart):
+            yield k, None, self.values(k, self.DEPTH - 1)
+            self.copy(k + self.DEPTH)
         for at in ptx.range_(0, turns * length, length):
-            for k in range(self.DEPTH):
+            for k in range(apart, apart + self.DEPTH):
                 yield k, at, self.values(k, self.DEPTH - 1)
                 self.copy(k + self.DEPTH, at)
-        for k in range(turns * self.DEPTH, self.row.split.each):
-            yield k, None, self.values(k, (turns + 1) * self.DEPTH - 1 - k)
+        for k in range(first := apart + turns * self.DEPTH, self.row.split.each):
+            yield k, None, self.values(k, first + self.DEPTH - 1 - k)
 
     def copy(self, k: int, at=None):
         """Starts to copy the k-th vector, or the one so far behind `at` elements, if the row has it."""
@@ -173,8 +180,15 @@ class Stream:
             base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, at, bits // 8, base)
         copy = ptx.inst.cp.async_.cg if self.size == 16 else ptx.inst.cp.async_.ca
         place, there = self.at + k % self.DEPTH * self.pitch, self.left > (behind if at is None else at + behind)
-        copy.shared.global_(ptx.addr(place), ptx.addr(base, behind * bits // 8), self.size, pred=there)
+        copy.shared.global_(ptx.addr(place), ptx.addr(base, behind * bits // 8), self.size, *self.of_matrix(behind, at), pred=there)
         ptx.cp.async_.commit_group()
+
+    def of_matrix(self, behind: int, at) -> list:
+        """How many bytes of a vector are to be read, if some may lie behind the matrix."""
+        if not self.row.edges:
+            return []
+        begin = behind * 2 if at is None else (at + behind) * 2
+        return [apply_to(reg.scalar(u32), ptx.inst.min.u32, self.stored - begin, self.size)]
 
     def values(self, k: int, later: int) -> list:
         """Of the k-th vector, behind which so many are on their way."""

@@ -20,13 +20,9 @@ PACKED = (
 BESIDE = 3 * 1024  # bytes of a CTA, besides rows
 IN_FLIGHT = 24 * 1024  # bytes to a CTA that keep memory busy
 SHARE = 144 * 1024  # bytes of a long row, of a CTA
-CLUSTERS = (
-    (1, 132),
-    (2, 66),
-    (4, 30),
-    (8, 15),
-    (16, 6),
-)  # (CTAs, how many such clusters an H200 has room for), a CTA a multiprocessor
+# (CTAs of a cluster, how many such clusters an H200 has room for), a CTA a multiprocessor
+CLUSTERS = ((1, 132), (2, 66), (4, 30), (8, 15), (16, 6))
+EDGES = 64  # elements of a row, from which on vectors of memory are worth it
 WAVES, FEW_WAVES = (64, 16, 6, 2), (64, 8, 2)  # of workers: see _rows_waves.py
 MANY_TURNS = 16  # of a worker, from which on there are waves of them; matrices of fewer stay in L2
 MOST_SUMS = 0.05  # bytes of sums, as a part of those of rows, up to which there are waves
@@ -54,22 +50,25 @@ class Split:
     depth: int = 0  # vectors of a thread in the ring of a pipelined row, if there is room
     late: bool = False  # whether the kernel behind begins when rows have been read: before, it would fill some multiprocessors, and leave others
     waves: tuple[int, ...] = ()  # of workers: the turns left to each and those behind it, in 64ths of all; (): one wave
+    edges: bool = False  # whether rows begin and end inside vectors of memory
     turns: int = 0  # rows of a cluster of a ring; 0: as many clusters as are resident take all
 
     @classmethod
-    def once(cls, n: int, bits: int, arrays: int = 1, norm: int = 0, **_) -> "Split":
-        """For one row a CTA: two to four loads a thread in flight, and several CTAs a multiprocessor."""
-        vector, vectors = _vectors(n, bits)
+    def once(cls, n: int, bits: int, arrays: int = 1, norm: int = 0, edges: bool = True, **_) -> "Split":
+        """For one row a CTA: two to four loads a thread in flight, and several CTAs a multiprocessor.  `edges`: whether rows follow each other in
+        memory, so that vectors may begin before them."""
+        edges = edges and _has_edges(n, bits)
+        vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
         if vectors <= 4 * WARP:
-            return cls._short(n, vector, 2)
+            return replace(cls._short(vectors, vector, 2, n), edges=edges)
         each = 2 if vectors <= (256 if norm == 2 and bits == 16 else 512) else 4
-        return cls(n, vector, min(512, max(128, _whole_warps(vectors / each))))
+        return cls(n, vector, min(512, max(128, _whole_warps(vectors / each))), edges=edges)
 
     @classmethod
-    def _short(cls, n: int, vector: int, each: int) -> "Split":
+    def _short(cls, vectors: int, vector: int, each: int, n: int) -> "Split":
         """A warp a row, or some lanes of one, with `each` vectors a lane: a grid begins a CTA in no less than 1.2 ns, so that narrow vectors come in CTAs
         of more threads."""
-        lanes = min(WARP, max(2, 1 << (math.ceil(n / (vector * each)) - 1).bit_length()))
+        lanes = min(WARP, max(2, 1 << (math.ceil(vectors / each) - 1).bit_length()))
         threads = 128 * min(4, max(1, 4 // vector))
         return cls(n, vector, lanes, rows=threads // lanes)
 
@@ -77,14 +76,15 @@ class Split:
     def reading(cls, n: int, bits: int) -> "Split":
         """For kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something; of longer rows as many
         threads as there can be, which keep nothing."""
-        vector, vectors = _vectors(n, bits)
+        edges = _has_edges(n, bits)
+        vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
         if vectors <= 4 * WARP:
-            return cls._short(n, vector, 4)
-        if vectors > 640 and _aligned(n, bits):
-            return cls(n, vector, 128 if vectors <= 2048 else 256, kept=0)
-        made = cls(n, vector, 128 if vectors <= 1024 else 256)
+            return replace(cls._short(vectors, vector, 4, n), edges=edges)
+        if vectors > 640 and (edges or _aligned(n, bits)):
+            return cls(n, vector, 128 if vectors <= 2048 else 256, kept=0, edges=edges)
+        made = cls(n, vector, 128 if vectors <= 1024 else 256, edges=edges)
         if (
-            made.each == 5 and bits == 16
+            made.each == 5 and bits == 16 and not edges
         ):  # as many as without being told, but the assembler orders otherwise: 24.1 us, 21.9
             return replace(made, resident=1280 // made.threads)
         return made
@@ -94,6 +94,16 @@ class Split:
         """The same on a GPU with clusters."""
         made = cls.reading(n, bits)
         return replace(made, hopper=True, late=made.threads > 128 and not made.fits)
+
+    @classmethod
+    def few_reading(cls, n: int, bits: int) -> "Split":
+        """`wide_reading` for fewer rows than CTAs that fill the GPU: a cluster a row, if it is long."""
+        made = cls.wide_reading(n, bits)
+        vectors = made.each * made.threads
+        if vectors <= 1024 or made.kept > 0:
+            return made
+        ctas = LARGE if vectors > 32768 else _cluster(vectors / 1024)
+        return replace(made, ctas=ctas, threads=256 if vectors <= 16384 else 512, late=False)
 
     @classmethod
     def wide(
@@ -119,9 +129,9 @@ class Split:
     def _packed(cls, n: int, bits: int, arrays: int, norm: int) -> "Split | None":
         """In registers as they lie in memory.  Small CTAs, of which a multiprocessor has many: 16 KB of most rows, 32 of two matrices, 64 of norms
         in 16 bits whose vectors L1 keeps where few CTAs share a row.  Norms take two rows for each vector, if short."""
-        half, size = bits == 16, n * bits * arrays // 8
-        room = 512 if arrays == 1 and norm < 2 else (96 if norm else 128) if half else 256
-        if arrays == 0 or not _aligned(n, bits) or size > room * 1024:
+        half, size, edges = bits == 16, n * bits * arrays // 8, _has_edges(n, bits)
+        room = 512 if edges or (arrays == 1 and norm < 2) else (96 if norm else 128) if half else 256
+        if arrays == 0 or not (edges or _aligned(n, bits)) or size > room * 1024:
             return None
         if arrays > 1:
             share = 32
@@ -129,11 +139,11 @@ class Split:
             share = 64 if norm == 2 or size > 128 * 1024 else 16
         else:
             share = 24 if norm or (half and n <= LONG) else 16
-        batch = 2 if norm and size <= ((64, 0) if half else (256, 64))[norm - 1] * 1024 else 1
+        batch = 2 if norm and not edges and size <= ((64, 0) if half else (256, 64))[norm - 1] * 1024 else 1
         ctas = _cluster(size * batch / (share * 1024))
         threads = max(64, _whole_warps(size * batch / ctas / PACKED))
         made = cls(n, 128 // bits, threads, ctas=ctas, kept=n, hopper=True, resident=1024 // threads, batch=batch)
-        return replace(made, packed=True)
+        return replace(made, packed=True, edges=edges)
 
     @classmethod
     def _through_ring(cls, n: int, bits: int, arrays: int) -> "Split | None":
@@ -241,7 +251,8 @@ class Split:
     @property
     def each(self) -> int:
         """The most vectors of a row that a thread has."""
-        return max(1, -(-self.n // (self.vector * self.together)))
+        before = self.vector - 1 if self.edges else 0
+        return max(1, -(-(self.n + before) // (self.vector * self.together)))
 
     @property
     def together(self) -> int:
@@ -330,6 +341,16 @@ def vector_of(n: int, bits: int) -> int:
 def _vectors(n: int, bits: int) -> tuple[int, int]:
     vector = vector_of(n, bits)
     return vector, n // vector
+
+
+def _has_edges(n: int, bits: int) -> bool:
+    """Whether threads have the vectors of memory, because those of the row would be of 4 bytes at most."""
+    return bits == 16 and n % 4 != 0 and n >= EDGES
+
+
+def _with_edges(n: int, bits: int) -> tuple[int, int]:
+    vector = 128 // bits
+    return vector, -(-(n + vector - 1) // vector)
 
 
 def _aligned(n: int, bits: int) -> bool:

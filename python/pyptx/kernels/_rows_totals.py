@@ -50,7 +50,7 @@ class Totals:
                 for i, operands in enumerate(zip(*factors, strict=True)):
                     into = chains[i % count]
                     combine = ptx.inst.fma.rn.f32 if len(operands) == 2 else ptx.inst.add.f32
-                    combine(into, *operands, into, **row.guard(k))
+                    combine(into, *operands, into, **row.guard(k, i))
         return [tree(each, ptx.inst.add.f32) for each in totals]
 
     def of_warp(self) -> list:
@@ -120,17 +120,16 @@ class Exponentials:
         row, mine, total = self.row, constant(LOWEST), constant(0.0)
         more = [constant(0.0) for each in self.around or () if each is not None]
         for k, at, values in self.stream.vectors() if self.stream else self.vectors():
-            guard = row.guard(k)
             if more:
                 self.add_around(more, k, at, values)
             largest = [copied(mine) for _ in range(CHAINS)]
             for i, value in enumerate(values):
-                ptx.inst.max.NaN.f32(largest[i % CHAINS], largest[i % CHAINS], value, **guard)
+                ptx.inst.max.NaN.f32(largest[i % CHAINS], largest[i % CHAINS], value, **row.guard(k, i))
             before = copied(mine)
             ptx.inst.mov.f32(mine, tree(largest, ptx.inst.max.NaN.f32))
             sums = [mul(total, exp(sub(before, mine))), *(constant(0.0) for _ in range(CHAINS - 1))]
             for i, value in enumerate(values):
-                ptx.inst.add.f32(sums[i % CHAINS], sums[i % CHAINS], exp(sub(value, mine)), **guard)
+                ptx.inst.add.f32(sums[i % CHAINS], sums[i % CHAINS], exp(sub(value, mine)), **row.guard(k, i))
             ptx.inst.mov.f32(total, tree(sums, ptx.inst.add.f32))
         if row.split.late:
             ptx.griddepcontrol.launch_dependents()
@@ -140,9 +139,9 @@ class Exponentials:
 
     def add_around(self, sums: Sequence, k: int, at, values: Sequence):
         """The values of a vector to those `around`."""
-        (middle, weight), guard = self.around, self.row.guard(k)
+        middle, weight = self.around
         for i, value in enumerate(values):
-            c = sub(value, middle)
+            c, guard = sub(value, middle), self.row.guard(k, i)
             if weight is None:
                 ptx.inst.add.f32(sums[0], sums[0], c, **guard)
                 continue
@@ -165,7 +164,7 @@ def max_of_thread(row, values: Values, least: float):
     for k, at in row.steps():
         for i, value in enumerate(values.vector(k, at)):
             into = chains[i % CHAINS]
-            ptx.inst.max.NaN.f32(into, into, value, **row.guard(k))
+            ptx.inst.max.NaN.f32(into, into, value, **row.guard(k, i))
     return tree(chains, ptx.inst.max.NaN.f32)
 
 

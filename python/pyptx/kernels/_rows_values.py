@@ -62,7 +62,10 @@ class Loaded(Values):
             {},
             0,
         )  # the whole row; loads under way, by vector; how many vectors early they start
-        if row.same is not None and len(tensor.shape) == 1:  # registers are for the row
+        shared = len(tensor.shape) == 1
+        if row.edges and shared:  # two loads for each vector: too many registers to be early
+            return
+        if row.same is not None and shared:  # registers are for the row
             self.ahead = max(1, COMING * 32 // (row.split.vector * tensor.dtype.bits * row.split.batch))
             self.coming = {k: self._load(k, None) for k in range(min(self.ahead, row.split.each))}
         elif row.same is not None or (

@@ -133,8 +133,10 @@ def gradients_of_rows(split, X, T, W, scales, DX, *told):
     ptx.ret()
 
 
-def make_cross_entropy(split, x_type, target_type, w_type=None):
-    reading = Split.wide_reading if split.func == Split.wide else Split.reading
+def make_cross_entropy(few, split, x_type, target_type, w_type=None):
+    """`few`: for fewer rows than fill a GPU that has clusters."""
+    wide = Split.few_reading if few else Split.wide_reading
+    reading = wide if split.func == Split.wide else Split.reading
     once, split = functools.partial(reading, **split.keywords), from_short(split)
     inputs = (matrix(x_type), Tile("M", target_type))
 
@@ -212,10 +214,15 @@ def make_of_probabilities(split, x_type, p_type):
     return cross_entropy, cross_entropy_backward
 
 
-CROSS_ENTROPY = RowFunction(
-    "cross_entropy", 1, make_cross_entropy, indices=1, gradients=1, names="logits target weight",
-    ignore_index=-100, label_smoothing=0.0,
-)  # fmt: skip
+def of_rows(name: str, few: bool) -> RowFunction:
+    return RowFunction(
+        name, 1, functools.partial(make_cross_entropy, few), indices=1, gradients=1, names="logits target weight", called="cross_entropy",
+        ignore_index=-100, label_smoothing=0.0,
+    )  # fmt: skip
+
+
+CROSS_ENTROPY, OF_FEW_ROWS = of_rows("cross_entropy", False), of_rows("cross_entropy_of_few_rows", True)
+FEW, LONG = 264, 8192  # rows below which, and columns above which, a cluster takes a row
 REDUCED = RowFunction(
     "reduced_cross_entropy", 1, make_reduced, indices=1, gradients=1, names="logits target weight losses",
     saved=(0, 1, 2), saved_results=(1,), called="cross_entropy", mean=True, ignore_index=-100, label_smoothing=0.0,
@@ -274,7 +281,7 @@ def cross_entropy(
     told = {"ignore_index": ignore_index, "label_smoothing": float(label_smoothing)}
     if reduction != "none" and hasattr(logits, "requires_grad"):
         return reduced(logits, target, weight, reduction == "mean", told)
-    losses = CROSS_ENTROPY((logits, target, weight), **told)
+    losses = function_for(logits)((logits, target, weight), **told)
     if reduction != "mean":
         return losses if reduction == "none" else losses.sum()
     counted = target != ignore_index
@@ -284,10 +291,17 @@ def cross_entropy(
     return losses.sum() / (weights * counted).sum(dtype=losses.dtype)
 
 
+def function_for(logits) -> RowFunction:
+    shape = logits.shape
+    if compiling(logits) or shape[-1] <= LONG or math.prod(shape[:-1]) >= FEW:
+        return CROSS_ENTROPY
+    return OF_FEW_ROWS
+
+
 def reduced(logits, target, weight, mean: bool, told: dict):
     """The mean or the sum, of tensors of torch.  JAX makes it of its own operations: where rows are on several devices, it adds up the sums."""
     logits = dense(logits, compiling(logits))
-    losses = CROSS_ENTROPY((logits.detach(), target, weight), **told)
+    losses = function_for(logits)((logits.detach(), target, weight), **told)
     if len(logits.shape) != 2:
         logits, target, losses = (
             logits.reshape(losses.numel(), logits.shape[-1]),

@@ -352,7 +352,7 @@ def reduce_scatter_rms_norm(
 @functools.cache
 def _reduce_scatter(dtype, residual: bool, ranks: int, mesh: bool):
     def split(n: int) -> Split:
-        return Split.once(n, dtype.bits)
+        return Split.once(n, dtype.bits, edges=False)
 
     def body(inputs, spaces, outputs, rank, *, room, eps):
         _normalised(split(inputs[0].shape[1]), inputs, spaces, outputs, rank, room, eps)
