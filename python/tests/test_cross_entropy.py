@@ -12,6 +12,8 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
+from pyptx.kernels.cross_entropy import CROSS_ENTROPY, OF_FEW_ROWS, function_for  # noqa: E402
+from pyptx.types import bf16, s64  # noqa: E402
 
 F = torch.nn.functional
 GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")])  # fmt: skip
@@ -75,6 +77,29 @@ def test_smoothing_of_rows_that_are_read_once(n, weighted, device):
     got = kernels.cross_entropy(*given, label_smoothing=0.2, reduction="none").cpu()
     torch.testing.assert_close(got.double(), wanted, rtol=1e-5, atol=1e-5)
     assert got[2:].isinf().all()
+
+
+@pytest.mark.parametrize(("n", "dtype"), [(9000, torch.bfloat16), (20_004, torch.float32), (50_257, torch.bfloat16), (270_336, torch.bfloat16)])  # fmt: skip
+@pytest.mark.parametrize("form", [{}, {"label_smoothing": 0.1}, {"weight": True, "label_smoothing": 0.2}], ids=str)
+def test_few_long_rows_have_a_cluster_each(form, n, dtype):
+    told, generator = dict(form), torch.Generator().manual_seed(n)
+    x, target = (torch.randn(3, n, generator=generator) + 50).to(dtype), torch.tensor([0, n - 1, -100])
+    weight = torch.rand(n, generator=generator) if told.pop("weight", False) else None
+    with kernels.simulated_target("sm_90a"), pyptx.simulator(check="all") as run:
+        losses = kernels.cross_entropy(x, target, weight, reduction="none", **told)
+    assert run.reports == []
+    wanted = F.cross_entropy(x.double(), target, None if weight is None else weight.double(), reduction="none", **told)
+    torch.testing.assert_close(losses.double(), wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_which_rows_have_a_cluster_each():
+    def chosen(*shape):
+        return function_for(torch.empty(shape, device="meta"))
+
+    assert chosen(3, 8200) is chosen(2, 100, 8200) is OF_FEW_ROWS
+    assert chosen(264, 8200) is chosen(3, 8192) is CROSS_ENTROPY
+    kernel = OF_FEW_ROWS.kernel(bf16, s64, wide=True)
+    assert [kernel.cluster(n) for n in (8192, 16_384, 65_536, 1 << 20)] == [(1, 1, 1), (2, 1, 1), (8, 1, 1), (16, 1, 1)]
 
 
 @devices

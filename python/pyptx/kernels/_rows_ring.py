@@ -148,8 +148,12 @@ class Stream:
         self.step = split.together * split.vector  # elements from a thread's vector to its next
         self.at = smem_address(smem.alloc(u8, self.DEPTH * self.pitch, align=16)) + row.in_cta * self.size
         self.base = row.address(tensor)
-        self.left = apply_to(reg.scalar(u32), ptx.inst.sub.u32, split.n, row.edges.begin if row.edges else row.thread * split.vector)
-        self.stored = self.left * 2  # bytes of the matrix from the thread's first vector on, which behind the last row are not to be read
+        self.left = apply_to(
+            reg.scalar(u32), ptx.inst.sub.u32, split.n, row.edges.begin if row.edges else row.thread * split.vector
+        )
+        self.stored = (
+            self.left * 2
+        )  # bytes of the matrix from the thread's first vector on, which behind the last row are not to be read
         if row.edges:
             ptx.inst.mov.u32(self.stored, 2**31, pred=row.index + 1 < ptx.param(u32, "M"))
         for k in range(self.DEPTH):
@@ -180,7 +184,9 @@ class Stream:
             base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, at, bits // 8, base)
         copy = ptx.inst.cp.async_.cg if self.size == 16 else ptx.inst.cp.async_.ca
         place, there = self.at + k % self.DEPTH * self.pitch, self.left > (behind if at is None else at + behind)
-        copy.shared.global_(ptx.addr(place), ptx.addr(base, behind * bits // 8), self.size, *self.of_matrix(behind, at), pred=there)
+        copy.shared.global_(
+            ptx.addr(place), ptx.addr(base, behind * bits // 8), self.size, *self.of_matrix(behind, at), pred=there
+        )
         ptx.cp.async_.commit_group()
 
     def of_matrix(self, behind: int, at) -> list:
