@@ -6,24 +6,23 @@ are an input because the gradient is theirs; this kernel does not read them.
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._call import columns, matrix
-from pyptx.kernels._registers import apply, apply_to, constant, reciprocal, tree, widened
+from pyptx.kernels._registers import LOAD, apply, apply_to, constant, reciprocal, tree, widened
 from pyptx.kernels._rows_agreement import Agreement
 from pyptx.kernels._rows_split import MOST_CTAS, Split
-from pyptx.types import b16, b32, f32, pred, s32, s64, u32, u64
+from pyptx.types import b16, b32, f32, pred, s64, u32, u64
 
 __all__ = ["LOSSES", "ONE", "index_at", "reduction_kernel"]
 
 LOSSES, ONE = Tile("M", f32), Tile(1, f32)
-THREADS, UNROLL = 1024, 4
+THREADS, UNROLL = 1024, 8
 FEW = 8192  # rows, up to which one CTA is faster than a cluster
 
 
-def index_at(dtype, address):
+def index_at(dtype, address, **guard):
     """The index at an address, as s64."""
-    if dtype == s64:
-        return apply_to(reg.scalar(s64), ptx.inst.ld.global_.nc.b64, address)
-    index = apply_to(reg.scalar(s32), ptx.inst.ld.global_.nc.b32, address)
-    return apply_to(reg.scalar(s64), ptx.inst.cvt.s64.s32, index)
+    index = reg.scalar(dtype, **({"init": 0} if guard else {}))
+    (LOAD.b64 if dtype == s64 else LOAD.b32)(index, address, **guard)
+    return index if dtype == s64 else apply_to(reg.scalar(s64), ptx.inst.cvt.s64.s32, index)
 
 
 def reduction_kernel(x_type, target_type, w_type=None, *, hopper: bool):
@@ -67,29 +66,35 @@ class Losses:
         """The sums of the losses and of the weights of every `step`-th row, from row `first` on."""
         chains = [[constant(0.0), constant(0.0)] for _ in range(UNROLL)]
         for at in ptx.range_(first, self.rows, step * UNROLL):
-            for k, (losses, weights) in enumerate(chains):
-                row = at + step * k
-                with ptx.if_(row < self.rows):
-                    loss = apply(ptx.inst.ld.global_.nc.f32, ptx.addr(self.place(self.losses, row)))
-                    if self.mean:
-                        ptx.inst.add.f32(weights, weights, self.weight_of(row))
-                    ptx.inst.add.f32(losses, losses, loss)
+            found = [self.of_row(at + step * k) for k in range(UNROLL)]  # all loads are in flight
+            for sums, values in zip(chains, found, strict=True):
+                for total, value in zip(sums, values, strict=False):
+                    ptx.inst.add.f32(total, total, value)
         return [tree(each, ptx.inst.add.f32) for each in zip(*chains, strict=True)]
 
-    def weight_of(self, row):
-        index = index_at(self.target.dtype, ptx.addr(self.place(self.target, row)))
-        ignored, result = reg.scalar(pred), constant(1.0)
-        ptx.inst.setp.eq.s64(ignored, index, self.ignore_index)
-        if self.weight is not None:
-            inside, dtype = reg.scalar(pred), self.weight.dtype
-            ptx.inst.setp.lt.u64(inside, index, apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, ptx.param(u32, "N")))
-            with ptx.if_(inside):
-                place = self.place(self.weight, apply_to(reg.scalar(u32), ptx.inst.cvt.u32.u64, index))
-                bits = reg.scalar(b32 if dtype == f32 else b16)
-                (ptx.inst.ld.global_.nc.b32 if dtype == f32 else ptx.inst.ld.global_.nc.b16)(bits, ptx.addr(place))
-                ptx.inst.mov.b32(result, widened(bits, dtype)[0])
-        ptx.inst.mov.f32(result, 0.0, pred=ignored)
-        return result
+    def of_row(self, row) -> list:
+        """[the loss, what it weighs] of a row, or zeros."""
+        there, loss = row < self.rows, constant(0.0)
+        LOAD.f32(loss, ptx.addr(self.place(self.losses, row)), pred=there)
+        if not self.mean:
+            return [loss]
+        index, counts = (
+            index_at(self.target.dtype, ptx.addr(self.place(self.target, row)), pred=there),
+            reg.scalar(pred),
+        )
+        ptx.inst.setp.ne.and_.s64(counts, index, self.ignore_index, there)
+        if self.weight is None:
+            return [loss, apply(ptx.inst.selp.f32, 1.0, 0.0, counts)]
+        ptx.inst.setp.lt.and_.u64(
+            counts, index, apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, ptx.param(u32, "N")), counts
+        )
+        dtype, place = (
+            self.weight.dtype,
+            self.place(self.weight, apply_to(reg.scalar(u32), ptx.inst.cvt.u32.u64, index)),
+        )
+        bits = reg.scalar(b32 if dtype == f32 else b16, init=0)
+        (LOAD.b32 if dtype == f32 else LOAD.b16)(bits, ptx.addr(place), pred=counts)
+        return [loss, widened(bits, dtype)[0]]
 
     def place(self, tensor, index):
         (pointer,) = ptx.global_ptrs(tensor)

@@ -148,14 +148,10 @@ class Stream:
         self.step = split.together * split.vector  # elements from a thread's vector to its next
         self.at = smem_address(smem.alloc(u8, self.DEPTH * self.pitch, align=16)) + row.in_cta * self.size
         self.base = row.address(tensor)
+        first = row.edges.begin if row.edges else row.thread * split.vector
         self.left = apply_to(
-            reg.scalar(u32), ptx.inst.sub.u32, split.n, row.edges.begin if row.edges else row.thread * split.vector
-        )
-        self.stored = (
-            self.left * 2
-        )  # bytes of the matrix from the thread's first vector on, which behind the last row are not to be read
-        if row.edges:
-            ptx.inst.mov.u32(self.stored, 2**31, pred=row.index + 1 < ptx.param(u32, "M"))
+            reg.scalar(u32), ptx.inst.sub.u32, split.n, first
+        )  # elements of the row from the thread's first vector on
         for k in range(self.DEPTH):
             self.copy(k)
 
@@ -164,37 +160,45 @@ class Stream:
         return split.rows == 1 and split.vector * tensor.dtype.bits in (32, 64, 128)
 
     def vectors(self):
-        """(k, at, the values) of each vector, as `steps` of the row has them."""
-        apart = int(self.row.split.edges)
-        turns, length = (self.row.split.n // self.step - apart) // self.DEPTH, self.DEPTH * self.step
-        for k in range(apart):
-            yield k, None, self.values(k, self.DEPTH - 1)
-            self.copy(k + self.DEPTH)
-        for at in ptx.range_(0, turns * length, length):
-            for k in range(apart, apart + self.DEPTH):
-                yield k, at, self.values(k, self.DEPTH - 1)
-                self.copy(k + self.DEPTH, at)
-        for k in range(first := apart + turns * self.DEPTH, self.row.split.each):
-            yield k, None, self.values(k, first + self.DEPTH - 1 - k)
+        """(k, at, the values) of each vector, as `steps` of the row has them.  The loop copies what all threads have."""
+        split, depth, apart = self.row.split, self.DEPTH, int(self.row.split.edges)
+        turns = max(0, (split.n // self.step - apart) // depth - 1)
+        yield from self.some(range(apart))
+        for at in ptx.range_(0, turns * depth * self.step, depth * self.step):
+            for k in range(apart, apart + depth):
+                yield k, at, self.values(k, depth - 1)
+                self.copy(k + depth, at)
+        yield from self.some(range(apart + turns * depth, split.each))
+
+    def some(self, numbers: range):
+        """The vectors with these numbers, outside of the loop."""
+        depth, each = self.DEPTH, self.row.split.each
+        for k in numbers:
+            yield k, None, self.values(k, max(depth, min(k + depth, each)) - 1 - k)
+            if k + depth < each:
+                self.copy(k + depth)
 
     def copy(self, k: int, at=None):
-        """Starts to copy the k-th vector, or the one so far behind `at` elements, if the row has it."""
+        """Starts to copy the k-th vector, if the row has it, or the one so far behind `at` elements."""
         base, behind, bits = self.base, k * self.step, self.tensor.dtype.bits
         if at is not None:
             base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, at, bits // 8, base)
         copy = ptx.inst.cp.async_.cg if self.size == 16 else ptx.inst.cp.async_.ca
-        place, there = self.at + k % self.DEPTH * self.pitch, self.left > (behind if at is None else at + behind)
-        copy.shared.global_(
-            ptx.addr(place), ptx.addr(base, behind * bits // 8), self.size, *self.of_matrix(behind, at), pred=there
-        )
+        place, rest = self.at + k % self.DEPTH * self.pitch, {}
+        size = [self.size]
+        if at is None and not self.row.split.full(k):
+            rest = {"pred": self.left > behind}
+            size += self.of_matrix(behind)
+        copy.shared.global_(ptx.addr(place), ptx.addr(base, behind * bits // 8), *size, **rest)
         ptx.cp.async_.commit_group()
 
-    def of_matrix(self, behind: int, at) -> list:
-        """How many bytes of a vector are to be read, if some may lie behind the matrix."""
+    def of_matrix(self, behind: int) -> list:
+        """How many bytes of the vector are to be read, where it may end behind the last row of the matrix."""
         if not self.row.edges:
             return []
-        begin = behind * 2 if at is None else (at + behind) * 2
-        return [apply_to(reg.scalar(u32), ptx.inst.min.u32, self.stored - begin, self.size)]
+        there = apply_to(reg.scalar(u32), ptx.inst.min.u32, (self.left - behind) * 2, self.size)
+        ptx.inst.mov.u32(there, self.size, pred=self.row.index + 1 < ptx.param(u32, "M"))
+        return [there]
 
     def values(self, k: int, later: int) -> list:
         """Of the k-th vector, behind which so many are on their way."""

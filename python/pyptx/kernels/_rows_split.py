@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 
 from pyptx import kernel
 
-__all__ = ["MOST_CTAS", "WARP", "Split", "from_short", "in_registers", "of_norms", "paired", "row_kernel", "vector_of"]
+__all__ = [
+    "LONG",
+    "MOST_CTAS",
+    "WARP",
+    "Split",
+    "from_short",
+    "in_registers",
+    "of_norms",
+    "paired",
+    "row_kernel",
+    "vector_of",
+]
 
 WARP, MOST_CTAS = 32, 8
 LARGE = 16  # CTAs of a cluster, which GPUs take that have clusters today, for what eight have no room for
@@ -99,11 +110,10 @@ class Split:
     def few_reading(cls, n: int, bits: int) -> "Split":
         """`wide_reading` for fewer rows than CTAs that fill the GPU: a cluster a row, if it is long."""
         made = cls.wide_reading(n, bits)
-        vectors = made.each * made.threads
-        if vectors <= 1024 or made.kept > 0:
+        if n <= LONG or made.kept > 0:
             return made
-        ctas = LARGE if vectors > 32768 else _cluster(vectors / 1024)
-        return replace(made, ctas=ctas, threads=256 if vectors <= 16384 else 512, late=False)
+        shares = made.each * made.threads / 4096
+        return replace(made, ctas=LARGE if shares > MOST_CTAS else max(2, _cluster(shares)), late=False)
 
     @classmethod
     def wide(

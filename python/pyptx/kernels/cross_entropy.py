@@ -18,7 +18,7 @@ from pyptx.kernels._keywords import Input, Unpack, renamed
 from pyptx.kernels._losses import LOSSES, ONE, index_at, reduction_kernel
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import Split, from_short, paired, row_kernel
+from pyptx.kernels._rows_split import LONG, Split, from_short, paired, row_kernel
 from pyptx.kernels._rows_totals import Exponentials, below
 from pyptx.types import pred, u32
 
@@ -222,7 +222,7 @@ def of_rows(name: str, few: bool) -> RowFunction:
 
 
 CROSS_ENTROPY, OF_FEW_ROWS = of_rows("cross_entropy", False), of_rows("cross_entropy_of_few_rows", True)
-FEW, LONG = 264, 8192  # rows below which, and columns above which, a cluster takes a row
+MOST_ROWS, MOST = 528, 20 << 20  # rows, and elements of a matrix, up to which a cluster takes a long row
 REDUCED = RowFunction(
     "reduced_cross_entropy", 1, make_reduced, indices=1, gradients=1, names="logits target weight losses",
     saved=(0, 1, 2), saved_results=(1,), called="cross_entropy", mean=True, ignore_index=-100, label_smoothing=0.0,
@@ -292,10 +292,9 @@ def cross_entropy(
 
 
 def function_for(logits) -> RowFunction:
-    shape = logits.shape
-    if compiling(logits) or shape[-1] <= LONG or math.prod(shape[:-1]) >= FEW:
-        return CROSS_ENTROPY
-    return OF_FEW_ROWS
+    n, rows = logits.shape[-1], math.prod(logits.shape[:-1])
+    few = not compiling(logits) and n > LONG and rows <= MOST_ROWS and rows * n <= MOST
+    return OF_FEW_ROWS if few else CROSS_ENTROPY
 
 
 def reduced(logits, target, weight, mean: bool, told: dict):
