@@ -30,8 +30,7 @@ INDICES = ("int64", "int32")
 class Target:
     """The index of the row's true column: `ignored` and `inside` (of the row) are predicates, `column` is a register."""
 
-    def __init__(self, row: Row, tensor, ignore_index: int):
-        index = index_at(tensor.dtype, ptx.addr(row.of_row(tensor)))
+    def __init__(self, row: Row, index, ignore_index: int):
         self.ignored, self.inside = reg.scalar(pred), reg.scalar(pred)
         ptx.inst.setp.eq.s64(self.ignored, index, ignore_index)
         ptx.inst.setp.lt.u64(self.inside, index, row.split.n)  # a negative index is a large one
@@ -61,35 +60,41 @@ def finite(value):
 
 
 def loss_of_index(row: Row, X, T, W, L, ignore_index: int, smoothing: float):
+    first = row.thread == 0
+    index = index_at(T.dtype, ptx.addr(row.of_row(T)), pred=first)
     x = row.load(X)
-    found, first = Exponentials(row, x), row.thread == 0
-    its, its_weight, ignored = constant(math.nan), constant(1.0), reg.scalar(pred)
-    ptx.inst.setp.ne.u32(ignored, 0, 0)
-    with ptx.if_(first):  # while the row is on its way
-        target = Target(row, T, ignore_index)
-        ptx.inst.mov.pred(ignored, target.ignored)
-        with ptx.if_(target.inside):
-            ptx.inst.mov.f32(its, row.element(X, target.column))
-            if W:
-                ptx.inst.mov.f32(its_weight, row.element(W, target.column))
+    found = Exponentials(row, x)
+
+    def fetched():
+        """The target, and the bits of its logit and weight.  No branch is there: loads of the row would wait behind it."""
+        target = Target(row, index, ignore_index)
+        there = first & target.inside
+        return target, *(row.fetched(tensor, target.column, pred=there) if tensor else None for tensor in (X, W))
+
+    if found.once:
+        target, its, its_weight = fetched()
     if smoothing:
         largest, total, weights, pulled = smoothed(row, X, x, row.load(W) if W else None, found, smoothing)
     else:
         largest, total = found.now()
+    if not found.once:  # L1 has the row
+        target, its, its_weight = fetched()
     with ptx.if_(first):
         lines = log(total)
-        loss = sub(lines, sub(its, largest))
+        loss = sub(lines, sub(row.value(X, its), largest))
+        ptx.inst.selp.f32(loss, loss, math.nan, target.inside)
         if W:
-            loss = mul(loss, its_weight)
+            loss = mul(loss, row.value(W, its_weight))
         if smoothing:
             loss = add(mul(loss, 1 - smoothing), sub(mul(weights, lines), pulled))
-        ptx.inst.mov.f32(loss, 0.0, pred=ignored)
+        ptx.inst.mov.f32(loss, 0.0, pred=target.ignored)
         ptx.inst.st.global_.f32(ptx.addr(row.of_row(L)), loss)
     ptx.ret()
 
 
 def gradient_of_index(row: Row, x, X, T, W, scales, DX, ignore_index: int, smoothing: float):
-    target, g = Target(row, T, ignore_index), gradient_of_loss(row, *scales)
+    index = index_at(T.dtype, ptx.addr(row.of_row(T)))
+    target, g = Target(row, index, ignore_index), gradient_of_loss(row, *scales)
     ptx.inst.selp.f32(g, g, math.nan, target.inside)
     ptx.inst.selp.f32(g, 0.0, g, target.ignored)
     weight = row.load(W) if W and smoothing else None
