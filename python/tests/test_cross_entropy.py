@@ -96,8 +96,8 @@ def test_which_rows_have_a_cluster_each():
     def chosen(*shape):
         return function_for(torch.empty(shape, device="meta"))
 
-    assert chosen(3, 16_392) is chosen(2, 100, 16_392) is chosen(528, 32_768) is OF_FEW_ROWS
-    assert chosen(529, 16_392) is chosen(3, 16_384) is chosen(264, 131_072) is CROSS_ENTROPY
+    assert chosen(3, 16_392) is chosen(2, 100, 16_392) is chosen(264, 32_768) is OF_FEW_ROWS
+    assert chosen(265, 16_392) is chosen(3, 16_384) is chosen(264, 131_072) is CROSS_ENTROPY
     kernel = OF_FEW_ROWS.kernel(bf16, s64, wide=True)
     assert [kernel.cluster(n)[0] for n in (16_384, 32_768, 131_072, 262_144, 1 << 20)] == [1, 2, 4, 8, 16]
 

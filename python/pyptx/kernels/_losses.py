@@ -14,7 +14,7 @@ from pyptx.types import b16, b32, f32, pred, s64, u32, u64
 __all__ = ["LOSSES", "ONE", "index_at", "reduction_kernel"]
 
 LOSSES, ONE = Tile("M", f32), Tile(1, f32)
-THREADS, UNROLL = 1024, 8
+THREADS, UNROLL = 512, 8
 FEW = 8192  # rows, up to which one CTA is faster than a cluster
 
 

@@ -70,16 +70,20 @@ class Split:
         memory, so that vectors may begin before them."""
         edges = edges and _has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
-        if vectors <= 4 * WARP:
-            return replace(cls._short(vectors, vector, 2, n), edges=edges)
+        if vectors <= 4 * WARP + edges:
+            return cls._short(n, vector, 2, vectors if edges else 0)
         each = 2 if vectors <= (256 if norm == 2 and bits == 16 else 512) else 4
         return cls(n, vector, min(512, max(128, _whole_warps(vectors / each))), edges=edges)
 
     @classmethod
-    def _short(cls, vectors: int, vector: int, each: int, n: int) -> "Split":
+    def _short(cls, n: int, vector: int, each: int, with_edges: int) -> "Split":
         """A warp a row, or some lanes of one, with `each` vectors a lane: a grid begins a CTA in no less than 1.2 ns, so that narrow vectors come in CTAs
-        of more threads."""
-        lanes = min(WARP, max(2, 1 << (math.ceil(vectors / each) - 1).bit_length()))
+        of more threads.  Rows `with_edges` have so many vectors, of which a lane may have five: as few places as can be stay empty."""
+        if with_edges:
+            fits = [lanes for lanes in (2, 4, 8, 16, 32) if with_edges <= 5 * lanes]
+            lanes = min(fits, key=lambda lanes: (-(-with_edges // lanes) * lanes, -lanes))
+            return cls(n, vector, lanes, rows=128 // lanes, edges=True)
+        lanes = min(WARP, max(2, 1 << (math.ceil(n / (vector * each)) - 1).bit_length()))
         threads = 128 * min(4, max(1, 4 // vector))
         return cls(n, vector, lanes, rows=threads // lanes)
 
@@ -89,8 +93,8 @@ class Split:
         threads as there can be, which keep nothing."""
         edges = _has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
-        if vectors <= 4 * WARP:
-            return replace(cls._short(vectors, vector, 4, n), edges=edges)
+        if vectors <= 4 * WARP + edges:
+            return cls._short(n, vector, 4, vectors if edges else 0)
         if vectors > 640 and (edges or _aligned(n, bits)):
             return cls(n, vector, 128 if vectors <= 2048 else 256, kept=0, edges=edges)
         made = cls(n, vector, 128 if vectors <= 1024 else 256, edges=edges)

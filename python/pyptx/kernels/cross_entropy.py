@@ -7,6 +7,7 @@ dx = g (softmax(x) sum(w q) - w q).  c is relative to the largest element, so th
 The forward against an index reads a row once, however long.  Smoothed, long ones have the sum of c from differences to a median.
 """
 
+import contextlib
 import functools
 import math
 from typing import Any
@@ -18,7 +19,7 @@ from pyptx.kernels._keywords import Input, Unpack, renamed
 from pyptx.kernels._losses import LOSSES, ONE, index_at, reduction_kernel
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import LONG, Split, from_short, paired, row_kernel
+from pyptx.kernels._rows_split import LONG, WARP, Split, from_short, paired, row_kernel
 from pyptx.kernels._rows_totals import Exponentials, below
 from pyptx.types import pred, u32
 
@@ -60,24 +61,26 @@ def finite(value):
 
 
 def loss_of_index(row: Row, X, T, W, L, ignore_index: int, smoothing: float):
-    first = row.thread == 0
-    index = index_at(T.dtype, ptx.addr(row.of_row(T)), pred=first)
+    first, share = row.thread == 0, row.split.threads < WARP and not row.split.edges
     x = row.load(X)
     found = Exponentials(row, x)
 
     def fetched():
-        """The target, and the bits of its logit and weight.  No branch is there: loads of the row would wait behind it."""
-        target = Target(row, index, ignore_index)
+        """The target, and the bits of its logit and weight."""
+        target = Target(row, index_at(T.dtype, ptx.addr(row.of_row(T)), pred=first), ignore_index)
         there = first & target.inside
         return target, *(row.fetched(tensor, target.column, pred=there) if tensor else None for tensor in (X, W))
 
-    if found.once:
-        target, its, its_weight = fetched()
+    # Rows that share a warp are quicker with a branch.  For others it is not there, since loads of the row would wait behind it.
+    early = share or found.once
+    if early:
+        with ptx.if_(first) if share else contextlib.nullcontext():
+            target, its, its_weight = fetched()
     if smoothing:
         largest, total, weights, pulled = smoothed(row, X, x, row.load(W) if W else None, found, smoothing)
     else:
         largest, total = found.now()
-    if not found.once:  # L1 has the row
+    if not early:  # L1 has the row
         target, its, its_weight = fetched()
     with ptx.if_(first):
         lines = log(total)
@@ -227,7 +230,7 @@ def of_rows(name: str, few: bool) -> RowFunction:
 
 
 CROSS_ENTROPY, OF_FEW_ROWS = of_rows("cross_entropy", False), of_rows("cross_entropy_of_few_rows", True)
-MOST_ROWS, MOST = 528, 20 << 20  # rows, and elements of a matrix, up to which a cluster takes a long row
+MOST_ROWS, MOST = 264, 20 << 20  # rows, and elements of a matrix, up to which a cluster takes a long row
 REDUCED = RowFunction(
     "reduced_cross_entropy", 1, make_reduced, indices=1, gradients=1, names="logits target weight losses",
     saved=(0, 1, 2), saved_results=(1,), called="cross_entropy", mean=True, ignore_index=-100, label_smoothing=0.0,
