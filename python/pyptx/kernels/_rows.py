@@ -10,7 +10,7 @@ not fit in registers is read again by every step that needs it, from memory or L
 same inputs give the same bits.
 
 _rows_split.py has how threads share rows, _rows_edges.py what those have at their ends that begin inside a vector, _rows_totals.py what they find out together, _rows_agreement.py how they come to one value,
-_rows_messages.py how within a cluster, _rows_ring.py the rows that are on their way while one is worked on, _rows_pipeline.py the loop whose sums
+_rows_messages.py how within a cluster, _rows_own.py the rows of a few elements that a thread has for itself, _rows_ring.py the rows that are on their way while one is worked on, _rows_pipeline.py the loop whose sums
 are a row ahead, _rows_waves.py which rows a loop has, _rows_sums.py what is summed over rows, for gradients.
 """
 
@@ -30,6 +30,7 @@ from pyptx.kernels._registers import (
 )
 from pyptx.kernels._rows_agreement import Agreement
 from pyptx.kernels._rows_edges import Edges
+from pyptx.kernels._rows_own import Elements, own_rows
 from pyptx.kernels._rows_pipeline import pipelined
 from pyptx.kernels._rows_ring import Ahead, Early
 from pyptx.kernels._rows_split import WARP, Split
@@ -100,6 +101,9 @@ class Row:
     def each(cls, split: Split, *tensors, shared=(), first: Callable | None = None, medians=None):
         """Yields (row, its values of each of the tensors, the values of each vector that all rows share): once for a CTA that has one row, or
         in a loop over the rows of a cluster.  `first(row, *values)`: what is found first, Totals or Exponentials; its results come last."""
+        if split.threads == 1:
+            yield from own_rows(cls(split), tensors, shared, first)
+            return
         if split.batch > 1:
             yield from cls.side_by_side(split, tensors, shared, first)
             return
@@ -200,6 +204,8 @@ class Row:
 
     def load(self, tensor) -> "Values":
         """The row of a matrix, or all of a vector."""
+        if self.split.threads == 1:
+            return Elements(self, tensor)
         return Loaded(self, tensor)
 
     def map(self, function: Callable, *inputs: "Values") -> "Values":

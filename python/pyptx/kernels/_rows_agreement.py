@@ -89,14 +89,14 @@ class Agreement:
 
     def _of(self, results: list, combine, over_warp, empty: float) -> list:
         """Combines the registers of all threads of the row.  The values of `results` change."""
-        for each in results:
+        for each in results if self.lanes > 1 else ():
             over_warp(each, width=self.lanes)
         if self.partials:
             results = [tree(column, combine) for column in zip(*self.all_of(results), strict=True)]
         elif self.messages:
             parts = self.exchange(results, [empty] * len(results))
             results = over_warps(parts, combine, over_warp)
-        elif self.lanes_read:  # shuffles order no memory
+        elif self.lanes_read and self.lanes > 1:  # shuffles order no memory
             ptx.warp.sync(0xFFFFFFFF)
         return results
 

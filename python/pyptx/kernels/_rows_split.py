@@ -18,6 +18,7 @@ __all__ = [
     "paired",
     "row_kernel",
     "vector_of",
+    "with_own",
 ]
 
 WARP, MOST_CTAS = 32, 8
@@ -34,6 +35,7 @@ SHARE = 144 * 1024  # bytes of a long row, of a CTA
 # (CTAs of a cluster, how many such clusters an H200 has room for), a CTA a multiprocessor
 CLUSTERS = ((1, 132), (2, 66), (4, 30), (8, 15), (16, 6))
 EDGES = 64  # elements of a row, from which on vectors of memory are worth it
+OWN = 64  # elements of a matrix that a thread has at most where its rows are its own
 WAVES, FEW_WAVES = (64, 16, 6, 2), (64, 8, 2)  # of workers: see _rows_waves.py
 MANY_TURNS = 16  # of a worker, from which on there are waves of them; matrices of fewer stay in L2
 MOST_SUMS = 0.05  # bytes of sums, as a part of those of rows, up to which there are waves
@@ -65,15 +67,30 @@ class Split:
     turns: int = 0  # rows of a cluster of a ring; 0: as many clusters as are resident take all
 
     @classmethod
-    def once(cls, n: int, bits: int, arrays: int = 1, norm: int = 0, edges: bool = True, **_) -> "Split":
+    def once(
+        cls, n: int, bits: int, arrays: int = 1, norm: int = 0, edges: bool = True, own: bool = False, **_
+    ) -> "Split":
         """For one row a CTA: two to four loads a thread in flight, and several CTAs a multiprocessor.  `edges`: whether rows follow each other in
-        memory, so that vectors may begin before them."""
+        memory, so that vectors may begin before them.  `own`: whether threads may have rows of their own, which only `Row.each` has."""
+        if own and (made := cls._own(n, bits, arrays)):
+            return made
         edges = edges and _has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
         if vectors <= 4 * WARP + edges:
             return cls._short(n, vector, 2, vectors if edges else 0)
         each = 2 if vectors <= (256 if norm == 2 and bits == 16 else 512) else 4
         return cls(n, vector, min(512, max(128, _whole_warps(vectors / each))), edges=edges)
+
+    @classmethod
+    def _own(cls, n: int, bits: int, arrays: int) -> "Split | None":
+        """Some rows a thread, that have two vectors of 16 bytes at least."""
+        vector = 128 // bits
+        rows = vector // math.gcd(n, vector)
+        rows *= max(1, 2 * vector // max(1, rows * n))
+        most = OWN if arrays == 1 else OWN * 3 // 4
+        if n == 0 or (n % vector == 0 and n > vector) or rows * n > most:
+            return None
+        return cls(n, n, 1, rows=128, batch=rows)
 
     @classmethod
     def _short(cls, n: int, vector: int, each: int, with_edges: int) -> "Split":
@@ -88,9 +105,11 @@ class Split:
         return cls(n, vector, lanes, rows=threads // lanes)
 
     @classmethod
-    def reading(cls, n: int, bits: int) -> "Split":
+    def reading(cls, n: int, bits: int, own: bool = False) -> "Split":
         """For kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something; of longer rows as many
         threads as there can be, which keep nothing."""
+        if own and (made := cls._own(n, bits, 1)):
+            return made
         edges = _has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
         if vectors <= 4 * WARP + edges:
@@ -105,15 +124,15 @@ class Split:
         return made
 
     @classmethod
-    def wide_reading(cls, n: int, bits: int) -> "Split":
+    def wide_reading(cls, n: int, bits: int, own: bool = False) -> "Split":
         """The same on a GPU with clusters."""
-        made = cls.reading(n, bits)
+        made = cls.reading(n, bits, own)
         return replace(made, hopper=True, late=made.threads > 128 and not made.fits)
 
     @classmethod
-    def few_reading(cls, n: int, bits: int) -> "Split":
+    def few_reading(cls, n: int, bits: int, own: bool = False) -> "Split":
         """`wide_reading` for fewer rows than CTAs that fill the GPU: a cluster a row, if it is long."""
-        made = cls.wide_reading(n, bits)
+        made = cls.wide_reading(n, bits, own)
         if n <= LONG or made.kept > 0:
             return made
         shares = made.each * made.threads / 4096
@@ -121,8 +140,9 @@ class Split:
 
     @classmethod
     def wide(
-        cls, n: int, bits: int, arrays: int = 1, norm: int = 0, least: int | None = None, most: int = 1024
-    ) -> "Split":
+        cls, n: int, bits: int, arrays: int = 1, norm: int = 0, least: int | None = None, most: int = 1024,
+        own: bool = False,
+    ) -> "Split":  # fmt: skip
         """`once` on a GPU with clusters.  Short rows are shared as there.  A long row stays in the registers of a cluster; if there is no
         room, it goes through the cluster's shared memory, where the next row arrives meanwhile.
 
@@ -132,7 +152,7 @@ class Split:
         most: threads of a CTA whose ring has rows that no vectors of 16 bytes divide.
         """
         if n < (least or _least(n, bits, arrays, norm)):
-            return replace(cls.once(n, bits, norm=norm), hopper=True)
+            return replace(cls.once(n, bits, arrays, norm, own=own), hopper=True)
         return (
             cls._packed(n, bits, arrays, norm)
             or cls._through_ring(n, bits, arrays)
@@ -397,6 +417,11 @@ def from_short(split):
     """`split` where rows are long from half of SHORT elements on, because one CTA for each is slower than memory; CTAs have at most 512
     threads."""
     return functools.partial(split.func, **split.keywords, least=SHORT // 2, most=512)
+
+
+def with_own(split):
+    """`split` for kernels by `Row.each`, which may give a thread rows of its own."""
+    return functools.partial(split.func, **split.keywords, own=True)
 
 
 def of_norms(split, norm: int):

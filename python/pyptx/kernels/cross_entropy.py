@@ -19,7 +19,7 @@ from pyptx.kernels._keywords import Input, Unpack, renamed
 from pyptx.kernels._losses import LOSSES, ONE, index_at, reduction_kernel
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import LONG, WARP, Split, from_short, paired, row_kernel
+from pyptx.kernels._rows_split import LONG, WARP, Split, from_short, paired, row_kernel, with_own
 from pyptx.kernels._rows_totals import Exponentials, below
 from pyptx.types import pred, u32
 
@@ -60,9 +60,8 @@ def finite(value):
     return apply(ptx.inst.selp.f32, value, 0.0, is_finite)
 
 
-def loss_of_index(row: Row, X, T, W, L, ignore_index: int, smoothing: float):
+def loss_of_index(row: Row, x, X, T, W, L, ignore_index: int, smoothing: float):
     first, share = row.thread == 0, row.split.threads < WARP and not row.split.edges
-    x = row.load(X)
     found = Exponentials(row, x)
 
     def fetched():
@@ -92,7 +91,6 @@ def loss_of_index(row: Row, X, T, W, L, ignore_index: int, smoothing: float):
             loss = add(mul(loss, 1 - smoothing), sub(mul(weights, lines), pulled))
         ptx.inst.mov.f32(loss, 0.0, pred=target.ignored)
         ptx.inst.st.global_.f32(ptx.addr(row.of_row(L)), loss)
-    ptx.ret()
 
 
 def gradient_of_index(row: Row, x, X, T, W, scales, DX, ignore_index: int, smoothing: float):
@@ -135,6 +133,12 @@ def gradient_of_loss(row: Row, G, SCALE=None):
     return mul(*(apply(load, ptx.addr(place)) for place in ptx.global_ptrs(G, SCALE)))
 
 
+def losses_of_rows(split, X, T, W, L, *told):
+    for row, x in Row.each(split(X.shape[1]), X):
+        loss_of_index(row, x, X, T, W, L, *told)
+    ptx.ret()
+
+
 def gradients_of_rows(split, X, T, W, scales, DX, *told):
     for row, x in Row.each(split(X.shape[1]), X):
         gradient_of_index(row, x, X, T, W, scales, DX, *told)
@@ -145,14 +149,14 @@ def make_cross_entropy(few, split, x_type, target_type, w_type=None):
     """`few`: for fewer rows than fill a GPU that has clusters."""
     wide = Split.few_reading if few else Split.wide_reading
     reading = wide if split.func == Split.wide else Split.reading
-    once, split = functools.partial(reading, **split.keywords), from_short(split)
+    once, split = with_own(functools.partial(reading, **split.keywords)), from_short(split)
     inputs = (matrix(x_type), Tile("M", target_type))
 
     if w_type is None:
 
         @row_kernel(inputs, (LOSSES,), once)
         def cross_entropy(X, T, L, *, ignore_index=-100, label_smoothing=0.0):
-            loss_of_index(Row.own(once(X.shape[1])), X, T, None, L, ignore_index, label_smoothing)
+            losses_of_rows(once, X, T, None, L, ignore_index, label_smoothing)
 
         @row_kernel((*inputs, LOSSES), (matrix(x_type),), split)
         def cross_entropy_backward(X, T, G, DX, *, ignore_index=-100, label_smoothing=0.0):
@@ -162,7 +166,7 @@ def make_cross_entropy(few, split, x_type, target_type, w_type=None):
 
     @row_kernel((*inputs, columns(w_type)), (LOSSES,), once)
     def weighted_cross_entropy(X, T, W, L, *, ignore_index=-100, label_smoothing=0.0):
-        loss_of_index(Row.own(once(X.shape[1])), X, T, W, L, ignore_index, label_smoothing)
+        losses_of_rows(once, X, T, W, L, ignore_index, label_smoothing)
 
     @row_kernel((*inputs, columns(w_type), LOSSES), (matrix(x_type),), split)
     def weighted_cross_entropy_backward(X, T, W, G, DX, *, ignore_index=-100, label_smoothing=0.0):

@@ -30,7 +30,7 @@ from pyptx.kernels._call import (
 from pyptx.kernels._keywords import Input, Nothing, Unpack, no_such_argument, renamed
 from pyptx.kernels._registers import add, apply, fma, mul, neg, sub
 from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import Split, in_registers, of_norms, paired, row_kernel
+from pyptx.kernels._rows_split import Split, in_registers, of_norms, paired, row_kernel, with_own
 from pyptx.kernels._rows_totals import Totals
 from pyptx.kernels.column_sums import column_sums
 from pyptx.types import f32, u32
@@ -118,9 +118,9 @@ def widened(tensors) -> tuple:
 
 
 def make_rms_norm(split, x_type, w_type):
-    share = of_norms(split, 1)
+    share = of_norms(with_own(split), 1)
     if w_type is None:
-        return rms_norm_without_weight(share, x_type), rms_norm_gradient(split, x_type)
+        return rms_norm_without_weight(share, x_type), rms_norm_gradient(with_own(split), x_type)
 
     @row_kernel((matrix(x_type), columns(w_type)), (matrix(x_type),), share)
     def rms_norm(X, W, Y, *, eps=1e-6):
@@ -354,7 +354,7 @@ def add_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, **nam
 
 
 def make_layer_norm(split, x_type, w_type, b_type=None):
-    share = of_norms(split, 2)
+    share = of_norms(with_own(split), 2)
     if w_type is None:
         return layer_norm_without_weight(share, x_type), layer_norm_gradient(split, x_type)
     gradients = layer_norm_gradients(split, x_type, w_type, b_type)

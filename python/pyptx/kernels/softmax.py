@@ -28,7 +28,7 @@ from pyptx.kernels._call import (
 from pyptx.kernels._keywords import Input, Unpack, renamed
 from pyptx.kernels._registers import fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import paired, row_kernel
+from pyptx.kernels._rows_split import paired, row_kernel, with_own
 from pyptx.kernels._rows_totals import Exponentials, below
 from pyptx.kernels._softmax_columns import LANES, column_softmax
 from pyptx.types import f32
@@ -37,7 +37,7 @@ __all__ = ["log_softmax", "softmax"]
 
 
 def make_softmax(wanted, split, dtype):
-    result = wanted or dtype
+    result, split = wanted or dtype, with_own(split)
     both = paired(split, result.bits // dtype.bits)
 
     @row_kernel((matrix(dtype),), (matrix(result),), split)
@@ -59,7 +59,7 @@ def make_softmax(wanted, split, dtype):
 
 
 def make_log_softmax(wanted, split, dtype):
-    result = wanted or dtype
+    result, split = wanted or dtype, with_own(split)
     both = paired(split, result.bits // dtype.bits)
 
     @row_kernel((matrix(dtype),), (matrix(result),), split)
