@@ -80,7 +80,7 @@ class Edges:
                 LOAD.b32(each, ptx.addr(base, (k * self.pitch + i) * 4), **({} if at is not None else self.guard(k, i)))
             return
         before, here = (self.of_shared(tensor, base, k, at, back) for back in (1, 0))
-        shifted(before + here, self.shift, bits)
+        shifted(before + here, self.shift, bits, self.split.n % 2 == 0)
 
     def of_shared(self, tensor, base, k: int, at, back: int) -> list:
         """The vector with the number of the row's k-th, less `back`, or zeros where there is none."""
@@ -126,14 +126,18 @@ def store_element(dtype, place, bits: list, i: int, **guard):
     getattr(STORE, f"b{dtype.bits}")(place, value, **guard)
 
 
-def shifted(words: list, shift, bits: list):
-    """Of two vectors of 16 bits, eight words, the vector that begins `shift` elements before the second."""
+def shifted(words: list, shift, bits: list, even: bool):
+    """Of two vectors of 16 bits, eight words, the vector that begins `shift` elements before the second; `even`: so is the shift."""
     for distance in (2, 1):  # words
         further = compared(ptx.inst.setp.ne.u32, shift & (2 * distance), 0)
         words = [
             apply_to(reg.scalar(b32), ptx.inst.selp.b32, before, now, further)
             for before, now in zip(words, words[distance:], strict=False)
         ]
+    if even:
+        for each, word in zip(bits, words[1:], strict=True):
+            ptx.inst.mov.b32(each, word)
+        return
     amount = reg.scalar(u32, init=32)
     ptx.inst.mov.u32(amount, 16, pred=compared(ptx.inst.setp.ne.u32, shift & 1, 0))
     for each, low, high in zip(bits, words[:-1], words[1:], strict=True):

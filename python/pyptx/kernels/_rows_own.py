@@ -1,15 +1,28 @@
-"""Rows of a few elements: a thread has some whole rows, as many as begin at a vector of 16 bytes again, so that it loads and stores whole vectors, and
-asks no other thread.  The last thread may have fewer rows: then it has the last one several times, by elements."""
+"""Rows of a few elements: a thread has some whole rows, as many as begin at a vector of 16 bytes again, and asks no other thread for sums.  The last
+warp may have fewer rows: then it loads and stores by elements, and threads may have the last row several times."""
 
 import copy
+import math
 
-from pyptx import ptx, reg
-from pyptx.kernels._registers import LOAD, STORE, apply_to, move, narrowed, registers, widened
+from pyptx import ptx, reg, smem
+from pyptx.kernels._registers import (
+    LOAD,
+    STORE,
+    STORE_SHARED,
+    apply_to,
+    copied,
+    move,
+    narrowed,
+    registers,
+    smem_address,
+    widened,
+)
 from pyptx.kernels._rows_edges import store_element
+from pyptx.kernels._rows_split import WARP
 from pyptx.kernels._rows_values import Values
-from pyptx.types import b16, f32, u32, u64
+from pyptx.types import b16, f32, u8, u32, u64
 
-__all__ = ["Elements", "own_rows"]
+__all__ = ["Elements", "less_at", "own_rows"]
 
 
 class Kept(Values):
@@ -36,66 +49,107 @@ class Elements(Kept):
         super().__init__(row, found)
 
 
+def less_at(values: Values, column, amount) -> Values:
+    """The values of a row that a thread has for itself, less the `amount` in one column, a register."""
+    found = [copied(each) for each in values.vector(0, None)]
+    for i, each in enumerate(found):
+        ptx.inst.sub.f32(each, each, amount, pred=column == i)
+    return Kept(values.row, found)
+
+
+class Block:
+    """The rows of a thread, which follow each other, as its warp's do: so the warp loads and stores them together, side by side, by way of shared
+    memory.  `whole`: whether there are all rows of the warp."""
+
+    def __init__(self, row):
+        self.count, self.n = row.split.batch, row.split.n
+        warp, self.lane = row.in_cta >> 5, row.in_cta & (WARP - 1)
+        self.first = (row.index - self.lane) * self.count  # row of the warp
+        rows = ptx.param(u32, "M")
+        self.whole = self.first + WARP * self.count <= rows
+        row.index = row.index * self.count
+        with ptx.if_(row.index >= rows):
+            ptx.ret()
+        self.rows = [copy.copy(row) for _ in range(self.count)]
+        for i, each in enumerate(self.rows):
+            each.index = apply_to(reg.scalar(u32), ptx.inst.min.u32, row.index + i, rows - 1)
+            each.mapped, each.deferred = {}, []
+        room = WARP * self.bytes_of(f32)
+        self.memory = smem_address(smem.alloc(u8, room * row.split.rows // WARP, align=16)) + warp * room
+
+    def bytes_of(self, dtype) -> int:
+        """Of a thread's rows."""
+        return self.count * self.n * dtype.bits // 8
+
+    def places(self, tensor):
+        """(bytes of a piece; where the lane's first one lies in the matrix and in shared memory, if lanes take neighbouring pieces; where it lies
+        in shared memory, if it is of the lane's rows)."""
+        (pointer,) = ptx.global_ptrs(tensor)
+        size = self.bytes_of(tensor.dtype)
+        width = math.gcd(size, 16)
+        there = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, self.first, self.n * tensor.dtype.bits // 8, pointer)
+        return width, there + self.lane * width, self.memory + self.lane * width, self.memory + self.lane * size
+
+    def each_piece(self, bits: list, width: int):
+        """(offset of the lane's, offset of the warp's, registers) of each piece."""
+        count = width // 4
+        for i in range(0, len(bits), count):
+            yield 4 * i, 4 * i * WARP, bits[i : i + count]
+
+    def elements(self, tensor):
+        """(the address of each element of the rows, its number)."""
+        (pointer,) = ptx.global_ptrs(tensor)
+        size = tensor.dtype.bits // 8
+        for i, row in enumerate(self.rows):
+            base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, row.index, self.n * size, pointer)
+            yield from ((ptx.addr(base, j * size), i * self.n + j) for j in range(self.n))
+
+    def load(self, tensor) -> list:
+        """The elements of all rows, as f32."""
+        dtype = tensor.dtype
+        bits = registers(dtype, self.n * self.count, init=0)
+        with ptx.if_(self.whole):
+            width, there, beside, own = self.places(tensor)
+            copy_ = ptx.inst.cp.async_.cg if width == 16 else ptx.inst.cp.async_.ca
+            for _, offset, _ in self.each_piece(bits, width):
+                copy_.shared.global_(ptx.addr(beside, offset), ptx.addr(there, offset), width)
+            ptx.cp.async_.wait_all()
+            ptx.warp.sync(0xFFFFFFFF)
+            for offset, _, some in self.each_piece(bits, width):
+                move(ptx.inst.ld.shared, own, offset, some, width)
+            ptx.warp.sync(0xFFFFFFFF)  # the next matrix comes here
+        with ptx.else_():
+            halves = bits if dtype == f32 else [reg.scalar(b16) for _ in range(self.n * self.count)]
+            for place, i in self.elements(tensor):
+                (LOAD.b32 if dtype == f32 else LOAD.b16)(halves[i], place)
+            if dtype != f32:
+                for i, each in enumerate(bits):
+                    ptx.inst.mov.b32(each, halves[2 * i : 2 * i + 2])
+        return [value for each in bits for value in widened(each, dtype)]
+
+    def store(self, tensor, values: list):
+        bits = narrowed(values, tensor.dtype)
+        with ptx.if_(self.whole):
+            width, there, beside, own = self.places(tensor)
+            for offset, _, some in self.each_piece(bits, width):
+                move(STORE_SHARED, own, offset, some, width)
+            ptx.warp.sync(0xFFFFFFFF)
+            for _, offset, some in self.each_piece([reg.scalar(each.dtype) for each in bits], width):
+                move(ptx.inst.ld.shared, beside, offset, some, width)
+                move(STORE, there, offset, some, width)
+            ptx.warp.sync(0xFFFFFFFF)
+        with ptx.else_():
+            for place, i in self.elements(tensor):
+                store_element(tensor.dtype, place, bits, i)
+
+
 def own_rows(row, tensors, shared, first):
-    """What `Row.each` yields; `row`: the thread's first one.  Results are stored behind the last body."""
-    m, count, n = ptx.param(u32, "M"), row.split.batch, row.split.n
-    row.index = row.index * count
-    with ptx.if_(row.index >= m):
-        ptx.ret()
-    whole, last = row.index + (count - 1) < m, m - 1
-    rows = [copy.copy(row) for _ in range(count)]
-    for i, each in enumerate(rows):
-        each.index = apply_to(reg.scalar(u32), ptx.inst.min.u32, row.index + i, last)
-        each.mapped, each.deferred = {}, []
-    loaded = [load(rows, tensor, whole) for tensor in tensors]
+    """What `Row.each` yields.  Results are stored behind the last body."""
+    block = Block(row)
+    loaded, n = [block.load(tensor) for tensor in tensors], block.n
     beside = [Elements(row, vector) for vector in shared]
-    for i, each in enumerate(rows):
+    for i, each in enumerate(block.rows):
         values = [Kept(each, some[i * n : (i + 1) * n]) for some in loaded]
         yield each, *values, *beside, *([first(each, *values).now()] if first else ())
-    for stores in zip(*(each.deferred for each in rows), strict=True):
-        tensor = stores[0][0]
-        store(rows, tensor, [each for _, _, values in stores for each in values.vector(0, None)], whole)
-
-
-def place(row, tensor):
-    (pointer,) = ptx.global_ptrs(tensor)
-    size = row.split.n * tensor.dtype.bits // 8
-    return apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, row.index, size, pointer)
-
-
-def pieces(bits: list, bytes_: int):
-    """(offset, registers) of the widest loads or stores that are aligned where `bytes_` of each thread follow each other."""
-    width = next(each for each in (4, 2, 1) if bytes_ % (4 * each) == 0)
-    return [(4 * i, bits[i : i + width]) for i in range(0, len(bits), width)]
-
-
-def load(rows, tensor, whole) -> list:
-    """The elements of all rows, as f32."""
-    n, dtype = rows[0].split.n, tensor.dtype
-    bits = registers(dtype, n * len(rows), init=0)
-    base = place(rows[0], tensor)
-    for offset, some in pieces(bits, n * len(rows) * dtype.bits // 8):
-        move(LOAD, base, offset, some, 4 * len(some), pred=whole)
-    with ptx.if_(~whole):
-        halves = [reg.scalar(f32 if dtype == f32 else b16) for _ in range(n * len(rows))]
-        for i, row in enumerate(rows):
-            of_row = place(row, tensor)
-            for j in range(n):
-                to = bits[i * n + j] if dtype == f32 else halves[i * n + j]
-                (LOAD.b32 if dtype == f32 else LOAD.b16)(to, ptx.addr(of_row, j * dtype.bits // 8))
-        if dtype != f32:
-            for i, each in enumerate(bits):
-                ptx.inst.mov.b32(each, halves[2 * i : 2 * i + 2])
-    return [value for each in bits for value in widened(each, dtype)]
-
-
-def store(rows, tensor, values: list, whole):
-    n, dtype = rows[0].split.n, tensor.dtype
-    bits, base = narrowed(values, dtype), place(rows[0], tensor)
-    for offset, some in pieces(bits, n * len(rows) * dtype.bits // 8):
-        move(STORE, base, offset, some, 4 * len(some), pred=whole)
-    with ptx.if_(~whole):
-        for i, row in enumerate(rows):
-            of_row = place(row, tensor)
-            for j in range(n):
-                store_element(dtype, ptx.addr(of_row, j * dtype.bits // 8), bits, i * n + j)
+    for stores in zip(*(each.deferred for each in block.rows), strict=True):
+        block.store(stores[0][0], [value for _, _, values in stores for value in values.vector(0, None)])

@@ -34,7 +34,7 @@ IN_FLIGHT = 24 * 1024  # bytes to a CTA that keep memory busy
 SHARE = 144 * 1024  # bytes of a long row, of a CTA
 # (CTAs of a cluster, how many such clusters an H200 has room for), a CTA a multiprocessor
 CLUSTERS = ((1, 132), (2, 66), (4, 30), (8, 15), (16, 6))
-EDGES = 64  # elements of a row, from which on vectors of memory are worth it
+EDGES = 64  # elements of a row, from which on vectors of memory are worth it; twice as many where rows are written, too
 OWN = 64  # elements of a matrix that a thread has at most where its rows are its own
 WAVES, FEW_WAVES = (64, 16, 6, 2), (64, 8, 2)  # of workers: see _rows_waves.py
 MANY_TURNS = 16  # of a worker, from which on there are waves of them; matrices of fewer stay in L2
@@ -74,7 +74,7 @@ class Split:
         memory, so that vectors may begin before them.  `own`: whether threads may have rows of their own, which only `Row.each` has."""
         if own and (made := cls._own(n, bits, arrays)):
             return made
-        edges = edges and _has_edges(n, bits)
+        edges = edges and n >= 2 * EDGES and _has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
         if vectors <= 4 * WARP + edges:
             return cls._short(n, vector, 2, vectors if edges else 0)
@@ -97,7 +97,7 @@ class Split:
         """A warp a row, or some lanes of one, with `each` vectors a lane: a grid begins a CTA in no less than 1.2 ns, so that narrow vectors come in CTAs
         of more threads.  Rows `with_edges` have so many vectors, of which a lane may have five: as few places as can be stay empty."""
         if with_edges:
-            fits = [lanes for lanes in (2, 4, 8, 16, 32) if with_edges <= 5 * lanes]
+            fits = [lanes for lanes in (2, 4, 8, 16, 32) if with_edges <= 5 * lanes and (each > 2 or lanes >= 8)]
             lanes = min(fits, key=lambda lanes: (-(-with_edges // lanes) * lanes, -lanes))
             return cls(n, vector, lanes, rows=128 // lanes, edges=True)
         lanes = min(WARP, max(2, 1 << (math.ceil(n / (vector * each)) - 1).bit_length()))
@@ -108,7 +108,7 @@ class Split:
     def reading(cls, n: int, bits: int, own: bool = False) -> "Split":
         """For kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something; of longer rows as many
         threads as there can be, which keep nothing."""
-        if own and (made := cls._own(n, bits, 1)):
+        if own and (made := cls._own(n, bits, 1)) and made.batch <= 2:  # what is written for each row lies apart
             return made
         edges = _has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
@@ -116,9 +116,12 @@ class Split:
             return cls._short(n, vector, 4, vectors if edges else 0)
         if vectors > 640 and (edges or _aligned(n, bits)):
             return cls(n, vector, 128 if vectors <= 2048 else 256, kept=0, edges=edges)
-        made = cls(n, vector, 128 if vectors <= 1024 else 256, edges=edges)
+        if edges:  # one vector more than 128 threads have is no reason for another of each
+            each = max(2, -(-(vectors - 1) // 128))
+            return cls(n, vector, _whole_warps(vectors / each), edges=True)
+        made = cls(n, vector, 128 if vectors <= 1024 else 256)
         if (
-            made.each == 5 and bits == 16 and not edges
+            made.each == 5 and bits == 16
         ):  # as many as without being told, but the assembler orders otherwise: 24.1 us, 21.9
             return replace(made, resident=1280 // made.threads)
         return made
@@ -176,7 +179,8 @@ class Split:
         batch = 2 if norm and not edges and size <= ((64, 0) if half else (256, 64))[norm - 1] * 1024 else 1
         ctas = _cluster(size * batch / (share * 1024))
         threads = max(64, _whole_warps(size * batch / ctas / PACKED))
-        made = cls(n, 128 // bits, threads, ctas=ctas, kept=n, hopper=True, resident=1024 // threads, batch=batch)
+        resident = (768 if edges and arrays > 1 else 1024) // threads
+        made = cls(n, 128 // bits, threads, ctas=ctas, kept=n, hopper=True, resident=resident, batch=batch)
         return replace(made, packed=True, edges=edges)
 
     @classmethod

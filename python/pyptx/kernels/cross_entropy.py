@@ -19,6 +19,7 @@ from pyptx.kernels._keywords import Input, Unpack, renamed
 from pyptx.kernels._losses import LOSSES, ONE, index_at, reduction_kernel
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
+from pyptx.kernels._rows_own import less_at
 from pyptx.kernels._rows_split import LONG, WARP, Split, from_short, paired, row_kernel, with_own
 from pyptx.kernels._rows_totals import Exponentials, below
 from pyptx.types import pred, u32
@@ -105,8 +106,10 @@ def gradient_of_index(row: Row, x, X, T, W, scales, DX, ignore_index: int, smoot
         with ptx.if_(target.inside):
             ptx.inst.mov.f32(its_weight, row.element(W, target.column))
         true = mul(true, its_weight)
-    mine = target.inside & row.has(target.column)
-    its = row.fetched(X, target.column, pred=mine)
+    own = row.split.threads == 1
+    if not own:
+        mine = target.inside & row.has(target.column)
+        its = row.fetched(X, target.column, pred=mine)
     largest, total = Exponentials(row, x).now()
     everywhere = mul(g, -smoothing / row.split.n) if smoothing else None
     sums = true
@@ -119,7 +122,10 @@ def gradient_of_index(row: Row, x, X, T, W, scales, DX, ignore_index: int, smoot
             return mul(below(x, largest), scale)
         return fma(below(x, largest), scale, mul(everywhere, weight[0]) if weight else everywhere)
 
-    row.store(DX, row.map(gradient, x, *((weight,) if weight else ())), last=True)
+    dx = row.map(gradient, x, *((weight,) if weight else ()))
+    row.store(DX, less_at(dx, target.column, true) if own else dx, last=True)
+    if own:
+        return
     with ptx.if_(mine):  # The thread that wrote the true column writes it again: cheaper than to test every column.
         its = row.value(X, its)
         row.store_element(DX, target.column, sub(gradient(its, *([its_weight] if weight else [])), true))
@@ -149,7 +155,7 @@ def make_cross_entropy(few, split, x_type, target_type, w_type=None):
     """`few`: for fewer rows than fill a GPU that has clusters."""
     wide = Split.few_reading if few else Split.wide_reading
     reading = wide if split.func == Split.wide else Split.reading
-    once, split = with_own(functools.partial(reading, **split.keywords)), from_short(split)
+    once, split = with_own(functools.partial(reading, **split.keywords)), with_own(from_short(split))
     inputs = (matrix(x_type), Tile("M", target_type))
 
     if w_type is None:
@@ -178,7 +184,7 @@ def make_cross_entropy(few, split, x_type, target_type, w_type=None):
 def make_reduced(split, x_type, target_type, w_type, _):
     """Of losses that are there: their mean or sum, and its backward."""
     forward = reduction_kernel(x_type, target_type, w_type, hopper=split.func == Split.wide)
-    split, inputs = from_short(split), (matrix(x_type), Tile("M", target_type))
+    split, inputs = with_own(from_short(split)), (matrix(x_type), Tile("M", target_type))
 
     if w_type is None:
 

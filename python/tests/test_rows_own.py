@@ -1,0 +1,78 @@
+"""Rows of a few elements, of which a thread has some for itself: whole vectors of them, and the last rows one by one."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+import pyptx  # noqa: E402
+from pyptx import kernels  # noqa: E402
+from pyptx.kernels._rows_split import Split  # noqa: E402
+
+F = torch.nn.functional
+TYPES = {torch.bfloat16: 2e-2, torch.float32: 1e-5}
+
+
+def targets(x):
+    return torch.arange(len(x)) * 5 % x.shape[1]
+
+
+FUNCTIONS = {
+    "softmax": (kernels.softmax, lambda x: x.softmax(-1), 0),
+    "log_softmax": (kernels.log_softmax, lambda x: x.log_softmax(-1), 0),
+    "softmax to f32": (lambda x: kernels.softmax(x, dtype=torch.float32), lambda x: x.softmax(-1), 0),
+    "rms_norm": (kernels.rms_norm, lambda x, w: F.rms_norm(x, w.shape, w, 1e-6), 1),
+    "rms_norm, alone": (kernels.rms_norm, lambda x: F.rms_norm(x, x.shape[-1:], None, 1e-6), 0),
+    "layer_norm": (kernels.layer_norm, lambda x, w, b: F.layer_norm(x, w.shape, w, b), 2),
+    "cross_entropy": (
+        lambda x: kernels.cross_entropy(x, targets(x), reduction="none"),
+        lambda x: F.cross_entropy(x, targets(x), reduction="none"),
+        0,
+    ),
+    "cross_entropy, smoothed": (
+        lambda x, w: kernels.cross_entropy(x, targets(x), w.abs(), label_smoothing=0.1),
+        lambda x, w: F.cross_entropy(x, targets(x), w.abs(), label_smoothing=0.1),
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("rows", [1, 7, 264])
+@pytest.mark.parametrize("n", [3, 5, 6, 7, 8, 10, 14])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_against_float64(name, dtype, n, rows):
+    ours, theirs, vectors = FUNCTIONS[name]
+    generator = torch.Generator().manual_seed(n * rows)
+    x = torch.randn(rows, n, generator=generator).to(dtype).requires_grad_()
+    weights = [torch.randn(n, generator=generator).to(dtype) for _ in range(vectors)]
+    with kernels.simulated_target("sm_90a"), pyptx.simulator(check="all", raises=False) as run:
+        got = ours(x, *weights)
+        pull = torch.randn(got.shape, generator=generator).to(got.dtype)
+        (gradient,) = torch.autograd.grad(got, x, pull)
+    assert [str(report) for report in run.reports] == []
+    exact = x.detach().double().requires_grad_()
+    wanted = theirs(exact, *(each.double() for each in weights))
+    (goal,) = torch.autograd.grad(wanted, exact, pull.double())
+    for one, other in ((got, wanted), (gradient, goal)):
+        assert (one.double() - other).abs().max() < TYPES[dtype] * other.abs().max().clamp_min(1)
+
+
+def test_a_target_outside_and_one_that_is_ignored():
+    x = torch.randn(9, 5).requires_grad_()
+    target = torch.tensor([0, 5, -1, -100, 4, 2**32 + 1, 1, 2, 3])
+    losses = kernels.cross_entropy(x, target, reduction="none")
+    (gradient,) = torch.autograd.grad(losses.sum(), x)
+    for rows in (losses, gradient.sum(1)):
+        assert rows.isnan().tolist() == [False, True, True, False, False, True, False, False, False]
+    assert losses[3] == 0 and not gradient[3].any()
+
+
+def test_which_rows():
+    """Two vectors of 16 bytes a thread at least; longer rows, and those that vectors divide, are shared by threads."""
+    found = {n: Split.once(n, 16, own=True) for n in (1, 3, 8, 9, 10, 16, 28, 30, 32)}
+    assert {n: split.batch for n, split in found.items() if split.threads == 1} == {1: 16, 3: 8, 8: 2, 10: 4, 28: 2}
+    assert all(split.batch * n % 8 == 0 for n, split in found.items() if split.threads == 1)
+    assert Split.once(3, 16).threads > 1 and Split.once(10, 16, 2, own=True).threads == 1
+    assert Split.once(7, 16, 2, own=True).threads > 1  # of two matrices there are no registers
