@@ -44,6 +44,11 @@ def forward(function, *given, **options):
     return call
 
 
+def of_losses(rows, n, **options):
+    target = torch.randint(0, n, (rows,))
+    return with_gradients(lambda x: kernels.cross_entropy(x, target.to(x.device), **options), randn(rows, n))
+
+
 def heads(q, k, v=None, **options):
     return with_gradients(kernels.attention, randn(*q), randn(*k), randn(*(v or k)), **options)
 
@@ -65,6 +70,13 @@ CASES = {
     "add_rms_norm": lambda: with_gradients(kernels.add_rms_norm, randn(9, 1000), randn(9, 1000), randn(1000)),
     "softmax": lambda: with_gradients(kernels.softmax, randn(9, 1000)),
     "log_softmax": lambda: with_gradients(kernels.log_softmax, randn(9, 1000)),
+    "softmax, odd": lambda: with_gradients(kernels.softmax, randn(9, 1001)),
+    "softmax, long and odd": lambda: with_gradients(kernels.softmax, randn(3, 50_257)),
+    "softmax, of a few elements": lambda: with_gradients(kernels.softmax, randn(300, 10)),
+    "layer_norm, odd": lambda: with_gradients(kernels.layer_norm, randn(9, 1001), randn(1001), randn(1001)),
+    "cross_entropy": lambda: of_losses(9, 1001),
+    "cross_entropy, long": lambda: of_losses(3, 50_257, label_smoothing=0.1),
+    "cross_entropy, many rows": lambda: of_losses(9000, 10),
     "swiglu": lambda: with_gradients(kernels.swiglu, randn(9, 1000), randn(9, 1000)),
     "geglu": lambda: with_gradients(kernels.geglu, randn(9, 1000), randn(9, 1000)),
     "rope": lambda: forward(

@@ -11,9 +11,9 @@ from pyptx.kernels._rows_agreement import Agreement
 from pyptx.kernels._rows_split import MOST_CTAS, Split
 from pyptx.types import b16, b32, f32, pred, s64, u32, u64
 
-__all__ = ["LOSSES", "ONE", "index_at", "reduction_kernel"]
+__all__ = ["LOSSES", "ONE", "RESULTS", "index_at", "reduction_kernel"]
 
-LOSSES, ONE = Tile("M", f32), Tile(1, f32)
+LOSSES, RESULTS, ONE = Tile("M", f32), Tile("M", f32, align=16), Tile(1, f32)
 THREADS, UNROLL = 512, 8
 FEW = 8192  # rows, up to which one CTA is faster than a cluster
 

@@ -75,7 +75,8 @@ class Row:
         self.whole = split.fits  # whether each vector of a thread has instructions of its own
         self.early = self.ahead = None
         self.mapped: dict[tuple, tuple] = {}  # what `map_with` has made
-        self.deferred: list | None = None  # what `store` leaves to `side_by_side`
+        self.deferred: list | None = None  # what `store` leaves to `side_by_side` and `own_rows`
+        self.scalars: list | None = None  # what `store_of_row` leaves to `own_rows`
         self.most_held = HELD if split.threads <= 512 else HELD // 4
         self.held = 0  # registers that hold sums, and what was loaded before it is needed
         last = split.each - 1
@@ -273,6 +274,13 @@ class Row:
         """The address of this row's element, in a vector that has one element for each row."""
         (pointer,) = ptx.global_ptrs(tensor)
         return apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, self.index, tensor.dtype.bits // 8, pointer)
+
+    def store_of_row(self, tensor, value):
+        """Writes the f32 of this row, in a vector that has one element for each row."""
+        if self.scalars is None:
+            ptx.inst.st.global_.f32(ptx.addr(self.of_row(tensor)), value)
+        else:
+            self.scalars.append((tensor, value))
 
     def store(self, tensor, values: "Values", last: bool = False):
         """Writes the row of a matrix.  `last`: nothing reads the row in shared memory after this, so that the next copy may take the place of

@@ -73,7 +73,7 @@ class Block:
         self.rows = [copy.copy(row) for _ in range(self.count)]
         for i, each in enumerate(self.rows):
             each.index = apply_to(reg.scalar(u32), ptx.inst.min.u32, row.index + i, rows - 1)
-            each.mapped, each.deferred = {}, []
+            each.mapped, each.deferred, each.scalars = {}, [], []
         room = WARP * self.bytes_of(f32)
         self.memory = smem_address(smem.alloc(u8, room * row.split.rows // WARP, align=16)) + warp * room
 
@@ -142,6 +142,17 @@ class Block:
             for place, i in self.elements(tensor):
                 store_element(tensor.dtype, place, bits, i)
 
+    def store_scalars(self, tensor, values: list):
+        """One for each row."""
+        (pointer,) = ptx.global_ptrs(tensor)
+        places = [apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, row.index, 4, pointer) for row in self.rows]
+        for i in range(0, self.count, 4):
+            some = values[i : i + 4]
+            move(STORE, places[i], 0, some, 4 * len(some), pred=self.whole)
+        with ptx.if_(~self.whole):
+            for place, value in zip(places, values, strict=True):
+                ptx.inst.st.global_.f32(ptx.addr(place), value)
+
 
 def own_rows(row, tensors, shared, first):
     """What `Row.each` yields.  Results are stored behind the last body."""
@@ -153,3 +164,5 @@ def own_rows(row, tensors, shared, first):
         yield each, *values, *beside, *([first(each, *values).now()] if first else ())
     for stores in zip(*(each.deferred for each in block.rows), strict=True):
         block.store(stores[0][0], [value for _, _, values in stores for value in values.vector(0, None)])
+    for stores in zip(*(each.scalars for each in block.rows), strict=True):
+        block.store_scalars(stores[0][0], [value for _, value in stores])

@@ -76,9 +76,9 @@ class Split:
             return made
         edges = edges and n >= 2 * EDGES and _has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
-        if vectors <= 4 * WARP + edges:
+        if vectors <= (5 if edges else 4) * WARP:
             return cls._short(n, vector, 2, vectors if edges else 0)
-        each = 2 if vectors <= (256 if norm == 2 and bits == 16 else 512) else 4
+        each = 2 if vectors - edges <= (256 if norm == 2 and bits == 16 else 512) else 4
         return cls(n, vector, min(512, max(128, _whole_warps(vectors / each))), edges=edges)
 
     @classmethod
@@ -108,11 +108,11 @@ class Split:
     def reading(cls, n: int, bits: int, own: bool = False) -> "Split":
         """For kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something; of longer rows as many
         threads as there can be, which keep nothing."""
-        if own and (made := cls._own(n, bits, 1)) and made.batch <= 2:  # what is written for each row lies apart
+        if own and (made := cls._own(n, bits, 1)):
             return made
         edges = _has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
-        if vectors <= 4 * WARP + edges:
+        if vectors <= (5 if edges else 4) * WARP:
             return cls._short(n, vector, 4, vectors if edges else 0)
         if vectors > 640 and (edges or _aligned(n, bits)):
             return cls(n, vector, 128 if vectors <= 2048 else 256, kept=0, edges=edges)
@@ -173,7 +173,7 @@ class Split:
         if arrays > 1:
             share = 32
         elif norm and half:
-            share = 64 if norm == 2 or size > 128 * 1024 else 16
+            share = 64 if norm == 2 and size <= 96 * 1024 else 32 if norm == 2 else 64 if size > 128 * 1024 else 16
         else:
             share = 24 if norm or (half and n <= LONG) else 16
         batch = 2 if norm and not edges and size <= ((64, 0) if half else (256, 64))[norm - 1] * 1024 else 1

@@ -16,7 +16,7 @@ from pyptx import Tile, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, check_arrays, columns, compiling, dense, last, matrix, recorded
 from pyptx.kernels._keywords import Input, Unpack, renamed
-from pyptx.kernels._losses import LOSSES, ONE, index_at, reduction_kernel
+from pyptx.kernels._losses import LOSSES, ONE, RESULTS, index_at, reduction_kernel
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_own import less_at
@@ -91,7 +91,7 @@ def loss_of_index(row: Row, x, X, T, W, L, ignore_index: int, smoothing: float):
         if smoothing:
             loss = add(mul(loss, 1 - smoothing), sub(mul(weights, lines), pulled))
         ptx.inst.mov.f32(loss, 0.0, pred=target.ignored)
-        ptx.inst.st.global_.f32(ptx.addr(row.of_row(L)), loss)
+        row.store_of_row(L, loss)
 
 
 def gradient_of_index(row: Row, x, X, T, W, scales, DX, ignore_index: int, smoothing: float):
@@ -160,7 +160,7 @@ def make_cross_entropy(few, split, x_type, target_type, w_type=None):
 
     if w_type is None:
 
-        @row_kernel(inputs, (LOSSES,), once)
+        @row_kernel(inputs, (RESULTS,), once)
         def cross_entropy(X, T, L, *, ignore_index=-100, label_smoothing=0.0):
             losses_of_rows(once, X, T, None, L, ignore_index, label_smoothing)
 
@@ -170,7 +170,7 @@ def make_cross_entropy(few, split, x_type, target_type, w_type=None):
 
         return cross_entropy, cross_entropy_backward
 
-    @row_kernel((*inputs, columns(w_type)), (LOSSES,), once)
+    @row_kernel((*inputs, columns(w_type)), (RESULTS,), once)
     def weighted_cross_entropy(X, T, W, L, *, ignore_index=-100, label_smoothing=0.0):
         losses_of_rows(once, X, T, W, L, ignore_index, label_smoothing)
 
