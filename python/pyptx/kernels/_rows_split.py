@@ -83,7 +83,7 @@ class Split:
 
     @classmethod
     def _own(cls, n: int, bits: int, arrays: int) -> "Split | None":
-        """Some rows a thread, that have two vectors of 16 bytes at least."""
+        """Some rows a thread, that have two vectors of 16 bytes at least, if it has room for all of `arrays` matrices."""
         vector = 128 // bits
         rows = vector // math.gcd(n, vector)
         rows *= max(1, 2 * vector // max(1, rows * n))
@@ -108,7 +108,7 @@ class Split:
     def reading(cls, n: int, bits: int, own: bool = False) -> "Split":
         """For kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something; of longer rows as many
         threads as there can be, which keep nothing."""
-        if own and (made := cls._own(n, bits, 1)):
+        if own and (made := cls._own(n, bits, 2)):  # beside the row, what is read and written for it takes registers
             return made
         edges = _has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
@@ -116,7 +116,7 @@ class Split:
             return cls._short(n, vector, 4, vectors if edges else 0)
         if vectors > 640 and (edges or _aligned(n, bits)):
             return cls(n, vector, 128 if vectors <= 2048 else 256, kept=0, edges=edges)
-        if edges:  # one vector more than 128 threads have is no reason for another of each
+        if edges:  # for one vector more than 128 threads have, there is another warp
             each = max(2, -(-(vectors - 1) // 128))
             return cls(n, vector, _whole_warps(vectors / each), edges=True)
         made = cls(n, vector, 128 if vectors <= 1024 else 256)
