@@ -2,6 +2,7 @@
 warp may have fewer rows: then it loads and stores by elements, and threads may have the last row several times."""
 
 import copy
+import functools
 import math
 
 from pyptx import ptx, reg, smem
@@ -18,6 +19,7 @@ from pyptx.kernels._registers import (
     widened,
 )
 from pyptx.kernels._rows_edges import store_element
+from pyptx.kernels._rows_ring import median_of
 from pyptx.kernels._rows_split import WARP
 from pyptx.kernels._rows_values import Values
 from pyptx.types import b16, f32, u8, u32, u64
@@ -34,6 +36,19 @@ class Kept(Values):
 
     def _make(self, k: int, at) -> list:
         return self.values
+
+
+class Median:
+    """The `value` of `Row.median`, of the row of the first matrix."""
+
+    def __init__(self, values: list):
+        self.values = values
+
+    @functools.cached_property
+    def value(self):
+        values = self.values
+        median_of(result := reg.scalar(f32), values[0], values[len(values) // 2], values[-1])
+        return result
 
 
 class Elements(Kept):
@@ -161,6 +176,7 @@ def own_rows(row, tensors, shared, first):
     beside = [Elements(row, vector) for vector in shared]
     for i, each in enumerate(block.rows):
         values = [Kept(each, some[i * n : (i + 1) * n]) for some in loaded]
+        each.early = Median(values[0].values)
         yield each, *values, *beside, *([first(each, *values).now()] if first else ())
     for stores in zip(*(each.deferred for each in block.rows), strict=True):
         block.store(stores[0][0], [value for _, _, values in stores for value in values.vector(0, None)])

@@ -6,7 +6,7 @@ from pyptx.kernels._registers import LOAD, apply, apply_to, constant, move, regi
 from pyptx.kernels._rows_values import Values
 from pyptx.types import b16, b32, f32, u8, u32, u64
 
-__all__ = ["Ahead", "Early", "Stream"]
+__all__ = ["Ahead", "Early", "Stream", "median_of"]
 
 
 class Ahead:
@@ -128,11 +128,15 @@ class Early:
             (LOAD.b32 if size == 4 else LOAD.b16)(bits, ptx.addr(base, column * size), **guard)
 
     def take(self):
-        a, b, c = (
+        values = [
             apply(ptx.inst.mov.b32, bits) if self.dtype == f32 else widened(bits, self.dtype)[0] for bits in self.bits
-        )
-        low, high = (apply(instruction, a, b) for instruction in (ptx.inst.min.f32, ptx.inst.max.f32))
-        ptx.inst.max.f32(self.taken, low, apply(ptx.inst.min.f32, high, c))
+        ]
+        median_of(self.taken, *values)
+
+
+def median_of(result, a, b, c):
+    low, high = (apply(instruction, a, b) for instruction in (ptx.inst.min.f32, ptx.inst.max.f32))
+    ptx.inst.max.f32(result, low, apply(ptx.inst.min.f32, high, c))
 
 
 class Stream:

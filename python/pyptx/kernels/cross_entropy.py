@@ -311,7 +311,8 @@ def cross_entropy(
 
 def function_for(logits) -> RowFunction:
     n, rows = logits.shape[-1], math.prod(logits.shape[:-1])
-    few = not compiling(logits) and n > LONG and rows <= MOST_ROWS and rows * n <= MOST
+    plain = type(n) is int and not compiling(logits)  # sizes are tensors where torch.jit.trace traces
+    few = plain and n > LONG and rows <= MOST_ROWS and rows * n <= MOST
     return OF_FEW_ROWS if few else CROSS_ENTROPY
 
 
