@@ -1,10 +1,11 @@
 """The kernels over rows beside torch's own and beside a copy of the same bytes, by replayed graphs on a GPU.
 
-    python bench/kernels.py [--rounds 7] [--quick] [--sustained] [--without compile triton] [--only norm]
+    python bench/kernels.py [--rounds 7] [--quick] [--shapes 65536x1001 4096x10:float32] [--sustained] [--without compile triton] [--only norm]
 
 Columns: microseconds a launch; the speed of a device copy of as many bytes (read and written) divided into ours: 1.00 is the
 speed of memory; the times of torch, torch.compile and Triton over ours.  Medians of interleaved rounds over randn data; matrices
-above 60 MB do not stay in L2, the small ones do.  Sums of a backward over the rows are part of it.  --sustained: two seconds of
+above 60 MB do not stay in L2, the small ones do.  --shapes: others, of bfloat16 if no type is given; a copy is slow where 128 does not divide
+their bytes.  Sums of a backward over the rows are part of it.  --sustained: two seconds of
 launches of each of ours and of a copy, clocks and power at their end.  --only: of kernels whose names have one of the words in them.
 """
 
@@ -36,7 +37,8 @@ def arms(torch, kernels, rows: int, columns: int, dtype):
     y, target = torch.empty_like(x), torch.randint(0, columns, (rows,), device="cuda")
     wide = has_clusters(x)
     pull = torch.randn(rows, device="cuda")
-    heads, q = x.view(1, rows, -1, 64), 1 + 1 / x.itemsize  # of the matrix: read, and written as bytes
+    q = 1 + 1 / x.itemsize  # of the matrix: read, and written as bytes
+    heads = x.view(1, rows, -1, 64) if columns % 64 == 0 else None
     angles = torch.rand(rows, 32, device="cuda")
     cos, sin = angles.cos(), angles.sin()
     turns = {"seq_dim": -3}
@@ -45,7 +47,13 @@ def arms(torch, kernels, rows: int, columns: int, dtype):
         function = chosen(name, (dtype,) * count if name != "cross_entropy" else (dtype, torch.int64), wide, True)
         return lambda: function.backward_kernel(*arrays)
 
-    return {
+    logits = x.clone().requires_grad_()
+
+    def mean(function):
+        return lambda: torch.autograd.grad(function(logits, target), logits, one)
+
+    one = torch.ones((), device="cuda")
+    table = {
         "copy": (2, lambda: y.copy_(x), None),
         "rms_norm": (2, lambda: kernels.rms_norm(x, w, out=y), lambda: F.rms_norm(x, (columns,), w, 1e-6)),
         "layer_norm": (2, lambda: kernels.layer_norm(x, w, b, out=y), lambda: F.layer_norm(x, (columns,), w, b)),
@@ -73,7 +81,11 @@ def arms(torch, kernels, rows: int, columns: int, dtype):
         "softmax backward": (3, backward("softmax", 1, x, g), lambda: torch._softmax_backward_data(g, x, -1, dtype)),
         "swiglu backward": (5, backward("swiglu", 2, *(each.view(-1, shorter(columns)) for each in (x, u, g))), None),
         "cross_entropy backward": (2, backward("cross_entropy", 2, x, target, pull), None),
+        "cross_entropy mean and backward": (3, mean(kernels.cross_entropy), mean(F.cross_entropy)),
     }
+    if heads is None:
+        del table["rope"]
+    return table
 
 
 def others(torch, table: dict, without) -> dict[str, dict]:
@@ -121,6 +133,12 @@ def turned(torch, x, cos, sin):
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
 
+def shape(text: str) -> tuple[int, int, str]:
+    sizes, _, name = text.partition(":")
+    rows, columns = map(int, sizes.split("x"))
+    return rows, columns, name or "bfloat16"
+
+
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=7)
@@ -130,12 +148,13 @@ def main() -> int:
     arguments.add_argument(
         "--only", nargs="*", default=[""], help="arms with one of these words in their names, and a copy"
     )
+    arguments.add_argument("--shapes", nargs="*", type=shape, help="ROWSxCOLUMNS or ROWSxCOLUMNS:TYPE")
     given = arguments.parse_args()
     if not (torch := torch_on()):
         return 0
     from pyptx import kernels
 
-    for rows, columns, name in SHAPES[:8:5] if given.quick else SHAPES:
+    for rows, columns, name in given.shapes or (SHAPES[:8:5] if given.quick else SHAPES):
         table = arms(torch, kernels, rows, columns, getattr(torch, name))
         table = {arm: row for arm, row in table.items() if arm == "copy" or any(word in arm for word in given.only)}
         if given.sustained:
