@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
@@ -10,6 +12,7 @@ import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.kernels._rows_split import Split  # noqa: E402
 from pyptx.kernels.cross_entropy import CROSS_ENTROPY, OF_FEW_ROWS  # noqa: E402
+from pyptx.kernels.gated import SWIGLU  # noqa: E402
 from pyptx.kernels.norm import LAYER_NORM  # noqa: E402
 from pyptx.kernels.softmax import SOFTMAX  # noqa: E402
 from pyptx.types import bf16, s64  # noqa: E402
@@ -99,6 +102,17 @@ def test_which_rows():
     for n in (129, 511, 1001, 1022, 4089, 4090, 4095):  # a row of any shift has room
         split = Split.once(n, 16)
         assert split.each * split.together * split.vector >= n + 7
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")
+@pytest.mark.filterwarnings("ignore:PTX4014")
+@pytest.mark.parametrize("n", [9001, 32_003])
+def test_long_rows_stay_in_registers(n):
+    """Also two matrices, and three."""
+    for function, types in ((SWIGLU, (bf16,) * 2), (LAYER_NORM, (bf16,) * 3), (CROSS_ENTROPY, (bf16, s64))):
+        for kernel in function.made(types, True):
+            if hasattr(kernel, "resources"):  # the backward of layer_norm is two kernels
+                assert kernel.resources(N=n).spill_stores <= 64
 
 
 @TARGETS

@@ -19,7 +19,7 @@ from pyptx.kernels._call import RowFunction, matrix, rank_of
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import add, apply, constant, exp, fma, mul, neg, reciprocal, square, sub
 from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import row_kernel
+from pyptx.kernels._rows_split import paired, row_kernel
 
 __all__ = ["geglu", "swiglu"]
 
@@ -57,15 +57,15 @@ def gelu_by_tanh(x):
 
 def make(name: str, activation):
     def of(split, gate_type, up_type):
-        gates, ups = matrix(gate_type), matrix(up_type)
+        gates, ups, two, three = matrix(gate_type), matrix(up_type), paired(split), paired(split, 2)
 
         def forward(GATE, UP, Y):
-            row = Row.own(split(GATE.shape[1]), agrees=False)
+            row = Row.own(two(GATE.shape[1]), agrees=False)
             row.store(Y, row.map(lambda gate, up: mul(activation(gate)[0], up), row.load(GATE), row.load(UP)))
             ptx.ret()
 
         def backward(GATE, UP, G, DGATE, DUP):
-            row = Row.own(split(GATE.shape[1]), agrees=False)
+            row = Row.own(three(GATE.shape[1]), agrees=False)
             gate, up, g = row.load(GATE), row.load(UP), row.load(G)
             row.store(DGATE, row.map(lambda gate, up, g: mul(mul(g, up), activation(gate)[1]()), gate, up, g))
             row.store(DUP, row.map(lambda gate, g: mul(g, activation(gate)[0]), gate, g))
@@ -74,8 +74,8 @@ def make(name: str, activation):
         forward.__name__ = forward.__qualname__ = name
         backward.__name__ = backward.__qualname__ = name + "_backward"
         return (
-            row_kernel((gates, ups), (gates,), split)(forward),
-            row_kernel((gates, ups, gates), (gates, ups), split)(backward),
+            row_kernel((gates, ups), (gates,), two)(forward),
+            row_kernel((gates, ups, gates), (gates, ups), three)(backward),
         )
 
     return RowFunction(name, 2, of, over_rows=False, names="gate up")
