@@ -9,7 +9,7 @@ import sys
 from pyptx import Tile, _core, differentiable_kernel
 from pyptx._arch import detect_arch
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._rows_split import Split
+from pyptx.kernels._rows_split import Split, has_edges
 from pyptx.kernels._target import OWN, simulated
 from pyptx.types import bf16, f16, f32, s32, s64
 
@@ -116,15 +116,24 @@ class RowFunction(_core.Choice):
         if not is_matrix:
             check_shapes(self.called, self.names, tensors[: self.rows], out)
             given = [self._flat(i, each, shape, columns) for i, each in enumerate(given)]
-        elif not traced and (out is None or dense(out, traced) is out):
+        elif not traced and (out is None or (dense(out, traced) is out and not self._has_edges(tensors, columns))):
             self._remember(tensors, out, options, run, given, named)
         if out is not None:
             place = out if traced else dense(out, traced)
+            if not traced and self._has_edges(tensors, columns) and any(shares_memory(place, each) for each in given):
+                return copied_to(
+                    self.called, out, run(*given, **named).reshape(shape)
+                )  # rows read neighbours' elements
             rows = math.prod(shape) // columns if columns else math.prod(shape[:-1])
             run(*given, out=place if is_matrix else viewed(place, rows, columns), **named)
             return out if place is out else copied_to(self.called, out, place)
         result = run(*given, **named)
         return result if is_matrix else self._shaped(result, shape)
+
+    def _has_edges(self, tensors, columns: int) -> bool:
+        """Whether rows may begin inside a vector of memory that another row is part of."""
+        halves = all(spelled(tensor.dtype) in ("float16", "bfloat16") for tensor in tensors[: self.rows])
+        return halves and has_edges(columns, 16)
 
     def _remember(self, tensors, out, options, run, given, named):
         """Lets later calls with such tensors go straight to the kernel, if the kernel takes them as they are.  Inside

@@ -13,6 +13,7 @@ __all__ = [
     "WARP",
     "Split",
     "from_short",
+    "has_edges",
     "in_registers",
     "of_norms",
     "paired",
@@ -74,7 +75,7 @@ class Split:
         memory, so that vectors may begin before them.  `own`: whether threads may have rows of their own, which only `Row.each` has."""
         if own and (made := cls._own(n, bits, arrays)):
             return made
-        edges = edges and n >= 2 * EDGES and _has_edges(n, bits)
+        edges = edges and n >= 2 * EDGES and has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
         if vectors <= (5 if edges else 4) * WARP:
             return cls._short(n, vector, 2, vectors if edges else 0)
@@ -110,7 +111,7 @@ class Split:
         threads as there can be, which keep nothing."""
         if own and (made := cls._own(n, bits, 2)):  # beside the row, what is read and written for it takes registers
             return made
-        edges = _has_edges(n, bits)
+        edges = has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
         if vectors <= (5 if edges else 4) * WARP:
             return cls._short(n, vector, 4, vectors if edges else 0)
@@ -166,7 +167,7 @@ class Split:
     def _packed(cls, n: int, bits: int, arrays: int, norm: int) -> "Split | None":
         """In registers as they lie in memory.  Small CTAs, of which a multiprocessor has many: 16 KB of most rows, 32 of two matrices, 64 of norms
         in 16 bits whose vectors L1 keeps where few CTAs share a row.  Norms take two rows for each vector, if short."""
-        half, size, edges = bits == 16, n * bits * arrays // 8, _has_edges(n, bits)
+        half, size, edges = bits == 16, n * bits * arrays // 8, has_edges(n, bits)
         room = 512 if edges or (arrays == 1 and norm < 2) else (96 if norm else 128) if half else 256
         if arrays == 0 or not (edges or _aligned(n, bits)) or size > room * 1024:
             return None
@@ -381,7 +382,7 @@ def _vectors(n: int, bits: int) -> tuple[int, int]:
     return vector, n // vector
 
 
-def _has_edges(n: int, bits: int) -> bool:
+def has_edges(n: int, bits: int) -> bool:
     """Whether threads have the vectors of memory, because those of the row would be of 4 bytes at most."""
     return bits == 16 and n % 4 != 0 and n >= EDGES
 
