@@ -12,7 +12,8 @@ from pyptx import kernels  # noqa: E402
 from pyptx.kernels import _matmul_dense, _matmul_torch  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
 from pyptx.kernels._matmul_choice import Problem  # noqa: E402
-from pyptx.kernels._matmul_parts import InParts, parts_of  # noqa: E402
+from pyptx.kernels._matmul_parts import TILES, InParts, in_parts, quickest  # noqa: E402
+from pyptx.kernels._matmul_split import Split, split_kernel, sums_kernel  # noqa: E402
 from pyptx.kernels._transposed import transposed_f32  # noqa: E402
 from pyptx.types import bf16, f32, s8  # noqa: E402
 
@@ -84,9 +85,9 @@ def test_gradient_of_a_weight_in_jax():
     def gradient(w, x, matmul):
         return jax.grad(lambda w: (matmul(x, w) * g).astype("float32").sum())(w)
 
-    with kernels.simulated_target("sm_90a"), monitored(_matmul_dense, "parts_of") as found:
+    with kernels.simulated_target("sm_90a"), monitored(_matmul_dense, "in_parts") as found:
         got = gradient(w, x, kernels.matmul)
-        assert sum(each > 1 for each in found) == 1
+        assert sum(each is not None for each in found) == 1
         pull = jax.grad(lambda x: (gradient(w, x, kernels.matmul) * w).astype("float32").sum())(x)
     wanted = gradient(w, x, lambda x, w: x.astype("float32") @ w.astype("float32"))
     assert (
@@ -112,15 +113,37 @@ def monitored(module, name):
 
 
 def test_who_is_in_parts():
-    def parts(m, n, k, *more, **told):
-        with kernels.simulated_target("sm_90a"):
-            return parts_of(Problem(m, n, k, None, *(more or (bf16, bf16)), on_gpu=False, **told))
+    def problem(m, n, k, *more, **told):
+        return Problem(m, n, k, None, *(more or (bf16, bf16)), on_gpu=False, **told)
 
-    assert parts(64, 64, 65536) == 64 and parts(128, 128, 65536, a_k_major=False) > 8
+    def parts(*sizes, **told):
+        p = problem(*sizes, **told)
+        with kernels.simulated_target("sm_90a"):
+            return quickest(p).parts if in_parts(p) else 1
+
+    assert parts(64, 64, 65536) == 132 and parts(128, 128, 65536, a_k_major=False) > 8
     assert parts(4096, 4096, 65536) == parts(64, 64, 1024) == parts(16, 4096, 4096) == 1
     assert parts(64, 64, 65536, bf16, f32) > 1 and parts(64, 64, 65536, s8, f32) == 1
     assert parts(64, 64, 65536, epilogue=Epilogue(bf16)) == 1
-    assert parts(64, 64, 8 * 8191) == 1  # no divisor leaves 16 bytes
+    assert parts(64, 64, 8 * 8191) > 1  # any K
+    assert in_parts(problem(64, 64, 65536)) is None  # without wgmma
+    with kernels.simulated_target("sm_90a"):  # one pair of kernels, whatever K is
+        assert in_parts(problem(64, 64, 65536)) is in_parts(problem(64, 64, 65600))
+
+
+@devices
+@pytest.mark.parametrize("major", ["TN", "NT"])
+@pytest.mark.parametrize("tile", list(TILES), ids=str)
+def test_tiles_of_parts(tile, major, device):
+    """Sizes that no tile divides, more parts than one thread adds up, some of which have no step of K."""
+    m, n, k, parts = tile[0] + 24, tile[1] + 40, 1000, 19
+    a, b, wanted = matrices(m, n, k, major, torch.bfloat16, device)
+    split, stored = Split(m, n, *tile, parts), (a, b.mT) if major == "NT" else (a.mT, b)
+    left = split_kernel(split, bf16, major[0] == "N", major[1] == "T")(*stored)
+    got = sums_kernel(split, bf16)(left)
+    assert distance(got, wanted) < TOLERANCE[torch.bfloat16]
+    left[0] = float("nan")  # the second kernel reads all parts
+    assert sums_kernel(split, bf16)(left).isnan().all()
 
 
 @devices

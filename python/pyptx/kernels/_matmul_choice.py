@@ -33,6 +33,7 @@ __all__ = [
     "for_output",
     "grouped_kernel",
     "kernel_of",
+    "microseconds_in_one",
     "parted_kernel",
     "stream_of",
     "streams",
@@ -79,20 +80,45 @@ def kernel_of(p: Problem):
             p.dtype, p.out, p.a_k_major, p.b_k_major, min(p.a_width, 16), min(p.b_width, 16), batched, p.epilogue
         )
     gated = p.epilogue.gated
-    streams = p.epilogue.scales != "block" and not batched and p.a_k_major and p.dtype != s8 and not gated
-    once = None if streams and tall_of(p.m, p.n, p.k, p.b_k_major) else fills_once(p) or once_of(p)
-    if streams and not once and (p.m <= 128 or is_narrow(p) or is_long(p)):
+    once = once_in(p)
+    if not once and is_stream(p):
         return stream_kernel(stream_of(p.m, p.n, p.k, p.b_k_major), p.dtype, p.b_k_major, p.out, p.epilogue)
     if p.epilogue.scales == "block":
         c = blocks_of(p.m, p.n, gated=gated)
-    elif once:
-        c = inside(once, p)
     else:
-        plain = p.epilogue == NOTHING and p.dtype.bits == p.out.bits == 16 and p.a_k_major
-        ragged = p.a_width == 16, p.b_width == 16
-        c = configuration(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, gated=gated, plain=plain, ragged=ragged)
-        c = inside(c, p)
+        c = inside(once or estimate_of(p)[0], p)
     return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue)
+
+
+def estimate_of(p: Problem) -> tuple[Config, float]:
+    """`estimate` for a problem."""
+    plain = p.epilogue == NOTHING and p.dtype.bits == p.out.bits == 16 and p.a_k_major
+    ragged = p.a_width == 16, p.b_width == 16
+    told = {"gated": p.epilogue.gated, "plain": plain, "ragged": ragged}
+    return estimate(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, **told)
+
+
+def may_stream(p: Problem) -> bool:
+    unscaled = p.epilogue.scales != "block" and p.dtype != s8 and not p.epilogue.gated
+    return unscaled and p.batch is None and p.a_k_major
+
+
+def is_stream(p: Problem) -> bool:
+    return may_stream(p) and (p.m <= 128 or is_narrow(p) or is_long(p))
+
+
+def once_in(p: Problem) -> Config | None:
+    """For few rows: the configuration whose tiles or clusters fill the GPU once, unless a tall stream does."""
+    return None if may_stream(p) and tall_of(p.m, p.n, p.k, p.b_k_major) else fills_once(p) or once_of(p)
+
+
+def microseconds_in_one(p: Problem) -> float:
+    """About how many a product without an epilogue takes."""
+    if once_in(p) or not is_stream(p):
+        return estimate_of(replace(p, k=p.k * p.dtype.bits // 16))[1]  # whose steps are 128 bytes of K
+    c = stream_of(p.m, p.n, p.k, p.b_k_major)
+    steps, tiles = -(-p.k * p.dtype.bits // (8 * ROW * c.parts)), -(-p.n // c.bn) * c.parts
+    return STREAM + -(-tiles // (MULTIPROCESSORS * c.resident)) * steps * 2 * (c.lines + c.bn) / CLOCKS
 
 
 def is_narrow(p: Problem) -> bool:
@@ -120,6 +146,7 @@ def in_thirds(n: int) -> bool:
 
 
 AHEAD = 4  # steps of the weights
+STREAM, CLOCKS = 2.5, 1850  # microseconds of a stream besides its steps, which shared memory bounds; clocks of a microsecond
 PAIR = Config(128, 64, 8, cm=2)
 WIDE_PAIR, WIDE_PAIR_OF_KN = Config(128, 96, 7, cm=2), Config(128, 96, 6, cm=2)
 LOW_PAIR = Config(128, 96, 7, cn=2, turned=True)
@@ -221,6 +248,7 @@ CANDIDATES = (
     (Config(128, 112, 5), (0.298, 1.68), None),
     (Config(128, 112, 5, turned=True), None, (0.305, 1.75)),
     (Config(128, 96, 7), (0.267, 1.56), None),
+    (Config(192, 96, 4, consumers=3), (0.400, 2.20), (0.420, 2.20)),
     (Config(128, 64, 8), (0.205, 1.95), (0.222, 1.75)),
     (Config(128, 64, 8, cm=2), (0.208, 1.70), None),
     (Config(64, 256, 4, consumers=1), (0.342, 1.79), (0.334, 1.94)),
@@ -256,6 +284,8 @@ RAGGED = (
 # clock.  The second of them costs 3 % more than in few waves.
 MANY = 8
 WIDE = ((Config(128, 256, 4), (0.684, 2.06), (0.684, 2.06)), (Config(128, 192, 4), (0.530, 1.86), (0.530, 1.86)))
+# From so many waves on, smaller ones cost so much more for the same reason.
+SOME, SMALLER = 4, 1.05
 
 # With a K above this, of many waves, pairs of CTAs share columns of B: 1.5 % quicker in a long run, at the limit of power; with 8192 slower.
 LONG_K = 12288
@@ -267,12 +297,17 @@ SPLITS = (
 )  # fmt: skip
 
 
+def configuration(*sizes, **more) -> Config:
+    """The configuration whose waves take the least time, by the arguments of `estimate`."""
+    return estimate(*sizes, **more)[0]
+
+
 @functools.lru_cache(4096)
-def configuration(
+def estimate(
     m: int, n: int, k: int, batch: int, out_bits: int, b_k_major: bool, grouped: bool = False, gated: bool = False,
     plain: bool = False, ragged: tuple[bool, bool] = (False, False),
-) -> Config:  # fmt: skip
-    """The configuration whose waves take the least time.
+) -> tuple[Config, float]:  # fmt: skip
+    """The configuration whose waves take the least time, and how many microseconds about.
 
     grouped: the products are `batch` groups, and tiles are stored in parts of 64 columns.  gated: B has 2 n columns, and tiles are stored in
     parts of 128 bytes of half of the columns.  plain: values of 16 bits and no epilogue; the tile may be turned, have three consumers, or
@@ -288,7 +323,8 @@ def configuration(
     def microseconds(candidate):
         c, *costs = candidate
         block, wave = costs[not b_k_major]
-        return waves(c) * (-(-k // 64) * max(block, copying(c)) + wave)
+        more = SMALLER if c.bm * c.bn < 128 * 256 and waves(WIDE[0][0]) >= SOME else 1
+        return waves(c) * (-(-k // 64) * max(block, copying(c)) + wave) * more
 
     def copying(c):
         """The microseconds that the copies of a CTA take for each 64 of K, where rows are ragged."""
@@ -310,7 +346,8 @@ def configuration(
         if each[2 - b_k_major] and each[0].bn % unit == 0 and each[0].cm <= 2 - gated
         and (each[0].turned or each[0].consumers == 3) <= plain and shares_few(each[0])
     ]  # fmt: skip
-    c, *_ = min(legal, key=microseconds)
+    best = min(legal, key=microseconds)
+    c, *_ = best
     if any(ragged):
         c = replace(c, l2=RAGGED_READ)
     if (
@@ -319,7 +356,7 @@ def configuration(
         c = replace(c, cn=2)
     elif plain and some is WIDE and c.bn == 256 and k > LONG_K and -(-m // 128) % 2 == 0:
         c = replace(c, cm=2, group=6)
-    return for_output(c, out_bits)
+    return for_output(c, out_bits), microseconds(best)
 
 
 def for_output(c: Config, bits: int) -> Config:

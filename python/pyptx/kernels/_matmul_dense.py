@@ -10,8 +10,8 @@ from pyptx.errors import LaunchTypeError
 from pyptx.kernels._epilogue import Epilogue
 from pyptx.kernels._matmul_arguments import NAMES, broadcast, epilogue_of, line_of, shape_of, size, types_of, width_of
 from pyptx.kernels._matmul_choice import Problem, kernel_of
-from pyptx.kernels._matmul_parts import parts_of
-from pyptx.types import e4m3, f32, s8
+from pyptx.kernels._matmul_parts import InParts, in_parts
+from pyptx.types import e4m3, s8
 
 __all__ = ["matmul"]
 
@@ -76,10 +76,7 @@ def multiply(arrays, a_k_major: bool, b_k_major: bool, dtype, result, epilogue, 
     bytes_ = dtype.bits // 8
     widths = width_of(a.shape[-1] * bytes_), width_of(b.shape[-1] * bytes_), width_of(n * result.bits // 8)
     problem = Problem(m, n, k, batch, dtype, result, a_k_major, b_k_major, *widths, epilogue, on_gpu)
-    if not (a_k_major or b_k_major or isinstance(a, numpy.ndarray)) and (parts := parts_of(problem)) > 1:
-        lines = [each.reshape(parts, -1, each.shape[-1]) for each in (a, b)]  # which copies nothing
-        return multiply(lines, False, False, dtype, f32, epilogue, on_gpu).sum(0).astype(LIKE[result])
-    kernel = kernel_of(problem)
+    kernel = in_parts(problem) or kernel_of(problem)
     if isinstance(a, numpy.ndarray) or dtype in (e4m3, s8) or epilogue.scales is not None:
         return kernel(a, b, *more)
     return differentiable(kernel, a_k_major, b_k_major, dtype, result, epilogue, on_gpu)(a, b, *more)
@@ -115,7 +112,16 @@ def differentiable(kernel, a_k_major: bool, b_k_major: bool, dtype, result, epil
             gradients.append(g.astype(more[-1].dtype))
         return tuple(gradients)
 
-    return differentiable_kernel(kernel, backward)
+    return of_parts(kernel, backward) if isinstance(kernel, InParts) else differentiable_kernel(kernel, backward)
+
+
+def of_parts(kernel: InParts, backward):
+    """The two kernels as one function with a gradient."""
+    import jax
+
+    product = jax.custom_vjp(lambda a, b: kernel(a, b))
+    product.defvjp(lambda a, b: (kernel(a, b), (a, b)), lambda given, g: backward(*given, g))
+    return product
 
 
 LIKE = {dtype: name for name, dtype in NAMES.items()}

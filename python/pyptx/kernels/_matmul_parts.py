@@ -1,81 +1,71 @@
-"""Products of few tiles and a long K, as of gradients of weights: K in parts that fill the GPU, whose results in f32 a second kernel adds up.
-
-The parts are one batched product of views of A and B.  The order of the sum is fixed, and it is rounded once.
-"""
+"""Products of few tiles and a long K, as of gradients of weights: whether and how K is split (`_matmul_split.py`)."""
 
 import functools
-from dataclasses import replace
 
 from pyptx.kernels._epilogue import NOTHING
 from pyptx.kernels._matmul_arguments import width_of
-from pyptx.kernels._matmul_choice import Problem, configuration, engine, kernel_of, stream_of
-from pyptx.kernels._matmul_tiles import MULTIPROCESSORS
-from pyptx.kernels.column_sums import column_sums
-from pyptx.types import bf16, f16, f32
+from pyptx.kernels._matmul_choice import Problem, engine, microseconds_in_one
+from pyptx.kernels._matmul_split import Split, split_kernel, sums_kernel
+from pyptx.kernels._matmul_tiles import MULTIPROCESSORS, ROW
+from pyptx.types import PtxType, bf16, f16, f32
 
-__all__ = ["InParts", "parts_of"]
+__all__ = ["InParts", "in_parts"]
 
-LEAST = 2048  # of K; a shorter one is not worth a second launch
-STEP, CLOCKS = 64, 1850  # elements of K, and clocks of a microsecond
-WAVE, SUM = 2.0, 4.0  # microseconds of a wave besides its steps, and of the second kernel besides its bytes
-BANDWIDTH = 3.5e6  # bytes of a microsecond
-GAIN = 0.85  # of the time in one part
+LEAST = 4096  # of K; a shorter one is not worth a second launch
+GAIN = 0.95  # of the time in one part
+
+# Microseconds: of 128 bytes of K of a tile, measured on an H200 where both matrices have rows of M or N; of both kernels besides, and of each
+# byte between them; of each row outside of a matrix that copies fill with zeros (docs/performance/products.md).  Of 64 x 64, which read most from
+# L2, there is one at most.
+TILES = {
+    (64, 64): 0.14, (64, 96): 0.21, (64, 128): 0.21, (64, 192): 0.27, (64, 256): 0.345,
+    (128, 64): 0.215, (128, 96): 0.35, (128, 128): 0.35, (128, 192): 0.475, (128, 256): 0.70,
+    (192, 96): 0.41, (192, 128): 0.50, (192, 192): 0.78,
+}  # fmt: skip
+KERNELS, LEFT, OUTSIDE = 2.0, 0.5e-6, 6.5e-3
+BANDWIDTH, BESIDE = 4.1e6, 0.1  # bytes of a microsecond; how much of reading or multiplying, of what is shorter, is not hidden
 
 
 class InParts:
     """The kernels as one: (A, B) -> C."""
 
-    def __init__(self, parts: int, p: Problem):
-        self.parts, self.a_k_major, self.b_k_major = parts, p.a_k_major, p.b_k_major
-        self.kernel, self.sums = kernel_of(one_of(p, parts)), column_sums(p.out, hopper=True)
+    def __init__(self, split: Split, dtype: PtxType, a_k_major: bool, b_k_major: bool, out: PtxType):
+        self.products, self.sums = split_kernel(split, dtype, a_k_major, b_k_major), sums_kernel(split, out)
 
     def __call__(self, a, b, out=None):
-        made = self.kernel(self.cut(a, self.a_k_major), self.cut(b, self.b_k_major))
-        sums = self.sums(made.view(self.parts, -1), **({} if out is None else {"out": out.view(-1)}))
-        return sums.view(made.shape[1:]) if out is None else out
-
-    def cut(self, matrix, k_major: bool):
-        """(parts, rows, K of a part), or (parts, K of a part, rows): a view."""
-        return (
-            matrix.unflatten(1, (self.parts, -1)).transpose(0, 1) if k_major else matrix.unflatten(0, (self.parts, -1))
-        )
+        made = self.products(a, b)
+        return self.sums(made) if out is None else self.sums(made, out=out)
 
 
-def one_of(p: Problem, parts: int) -> Problem:
-    """The batched product of the parts."""
-    k = p.k // parts
-    width = width_of(k * p.dtype.bits // 8)
-    a_width, b_width = (
-        min(each, width) if k_major else each for each, k_major in ((p.a_width, p.a_k_major), (p.b_width, p.b_k_major))
-    )
-    return replace(p, k=k, batch=parts, out=f32, a_width=a_width, b_width=b_width, out_width=width_of(p.n * 4))
-
-
-def parts_of(p: Problem) -> int:
-    """How many parts take least; 1 where that is not much less than one takes, or where the product cannot be made so."""
+def in_parts(p: Problem) -> InParts | None:
+    """The kernels for a problem; None where one part does not take much longer, or where the product cannot be made so."""
     plain = p.batch is None and p.epilogue == NOTHING and p.dtype in (bf16, f16, f32) and p.k >= LEAST
     if not plain or engine(p.on_gpu, p.dtype, p.a_width, p.b_width, p.out_width, width_of(p.n * 4)) != "sm_90a":
-        return 1
-    return _quickest(p)
+        return None
+    split = quickest(p)
+    return split and _made(split, p.dtype, p.a_k_major, p.b_k_major, p.out)
+
+
+_made = functools.cache(InParts)
 
 
 @functools.lru_cache(4096)
-def _quickest(p: Problem) -> int:
-    if -(-p.m // 128) * -(-p.n // 128) > MULTIPROCESSORS // 2:
-        return 1
-    unit = 128 // p.dtype.bits if p.a_k_major or p.b_k_major else 1
-    times = {parts: microseconds(p, parts) for parts in range(2, MULTIPROCESSORS + 1) if p.k % (parts * unit) == 0}
-    parts = min(times, key=times.get, default=1)
-    return parts if parts > 1 and times[parts] < GAIN * microseconds(p, 1) else 1
+def quickest(p: Problem) -> Split | None:
+    """How K is split; None where one part does not take much longer."""
+    found = []
+    for bm, bn in TILES:
+        tiles = Split(p.m, p.n, bm, bn, 1).tiles
+        parts = min(MULTIPROCESSORS // tiles, p.k * p.dtype.bits // (8 * ROW))
+        if parts > 1 and (tiles == 1 or (bm, bn) != (64, 64)):
+            found.append(Split(p.m, p.n, bm, bn, parts))
+    best = min(found, key=lambda split: microseconds(p, split), default=None)
+    return best if best and microseconds(p, best) < GAIN * microseconds_in_one(p) else None
 
 
-def microseconds(p: Problem, parts: int) -> float:
-    """About; what bounds a step of a tile is shared memory (docs/performance/products.md)."""
-    k = p.k * p.dtype.bits // 16 // parts
-    c = configuration(p.m, p.n, k, parts, p.out.bits if parts == 1 else 32, p.b_k_major)
-    waves = -(-(-(-p.m // c.bm) * -(-p.n // c.bn) * parts) // MULTIPROCESSORS)
-    streamed = stream_of(p.m, p.n, p.k).parts if parts == 1 and p.m <= 128 and p.a_k_major else 1
-    step = (2 * c.bm + c.bn * (1 + c.bm / 64)) / CLOCKS
+def microseconds(p: Problem, split: Split) -> float:
+    """About."""
+    steps = -(-p.k * p.dtype.bits // (8 * ROW * split.parts))
+    outside = max(0, split.bm - p.m) * p.a_k_major + max(0, split.bn - p.n) * p.b_k_major
     reading = p.k * (p.m + p.n) * p.dtype.bits / 8 / BANDWIDTH
-    took = max(reading if parts > 1 else 0, waves * (-(-k // STEP) * step / streamed + WAVE))
-    return took if parts == 1 else took + SUM + parts * p.m * p.n * 8 / BANDWIDTH
+    multiplying = steps * (TILES[split.bm, split.bn] + outside * OUTSIDE)
+    return KERNELS + split.bytes * LEFT + max(reading, multiplying) + BESIDE * min(reading, multiplying)

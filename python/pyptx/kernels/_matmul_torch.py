@@ -24,7 +24,7 @@ from pyptx.kernels._matmul_arguments import (
     width_of,
 )
 from pyptx.kernels._matmul_choice import Problem, engine, grouped_kernel, kernel_of, parted_kernel
-from pyptx.kernels._matmul_parts import InParts, parts_of
+from pyptx.kernels._matmul_parts import InParts, in_parts
 from pyptx.kernels._matmul_tiles import MOST_GROUPS
 from pyptx.kernels._target import simulated
 from pyptx.kernels._transposed import transposed_f32
@@ -260,8 +260,7 @@ class Call:
             m, n, k, batch[0] if batch else None, types[0], result, a_k_major, b_k_major, a.width, b.width, out_width, epilogue,
             a.tensor.is_cuda,
         )  # fmt: skip
-        parts = parts_of(problem)
-        self.kernel = InParts(parts, problem) if parts > 1 else kernel_of(problem)
+        self.kernel = in_parts(problem) or kernel_of(problem)
         self.alone = len(self.order) == 2
         self.plain = self.flat == self.shape and not any(self.seen[i].steps for i in self.order)
         # The positions of the kernel's tensors, for _core.remember_choice, if these are given as they are or as their `mT`.
