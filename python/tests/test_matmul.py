@@ -658,7 +658,8 @@ def test_configurations_assemble(config, dtype, out, epilogue):
 MEASURED = [  # M, N, K, whether B is stored (N, K): the tile that docs/performance/products.md has as the quickest, and whether it is turned
     (1536, 1536, 1536, False, (128, 144, True)), (1024, 2112, 7168, False, (64, 256, True)), (1024, 2112, 7168, True, (64, 256, True)),
     (2560, 2560, 2560, False, (128, 208, True)), (4096, 2112, 7168, True, (128, 176, False)), (256, 6144, 4096, True, (128, 96, False)),
-    (256, 7168, 2048, True, (128, 112, False)), (768, 768, 768, True, (64, 96, False)), (4096, 4096, 14336, False, (128, 128, False)),
+    (256, 7168, 2048, True, (128, 112, False)), (768, 768, 768, True, (64, 96, False)), (4096, 4096, 14336, False, (128, 256, False)),
+    (4096, 4096, 4096, True, (128, 256, False)), (50176, 96, 96, True, (192, 96, False)), (50176, 384, 96, False, (128, 192, False)),
 ]  # fmt: skip
 
 

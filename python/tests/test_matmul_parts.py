@@ -1,6 +1,7 @@
 """Products with a long K in parts, and of one column, as a user's call makes them on Hopper: on the simulator, and on a GPU where there is one."""
 
 import contextlib
+import shutil
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from pyptx.types import bf16, f32, s8  # noqa: E402
 
 GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")])  # fmt: skip
 devices = pytest.mark.parametrize("device", ["cpu", GPU])
+needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")
 majors = pytest.mark.parametrize("major", ["NN", "NT", "TN", "TT"])
 TOLERANCE = {torch.bfloat16: 4e-3, torch.float16: 1e-3, torch.float32: 1e-3}
 
@@ -127,8 +129,22 @@ def test_who_is_in_parts():
     assert parts(64, 64, 65536, epilogue=Epilogue(bf16)) == 1
     assert parts(64, 64, 8 * 8191) > 1  # any K
     assert in_parts(problem(64, 64, 65536)) is None  # without wgmma
+    for m, n in (
+        (128, 512),
+        (96, 384),
+        (384, 96),
+    ):  # blocks of 64 columns of B, none of them outside of it, or within a line of memory
+        assert quickest(problem(m, n, 32768, a_k_major=False, b_k_major=False)).bn == (96 if n == 96 else 128)
     with kernels.simulated_target("sm_90a"):  # one pair of kernels, whatever K is
         assert in_parts(problem(64, 64, 65536)) is in_parts(problem(64, 64, 65600))
+
+
+@needs_ptxas
+@pytest.mark.parametrize("tile", list(TILES), ids=str)
+def test_tiles_of_parts_assemble(tile):
+    split = Split(768, 3072, *tile, 2)
+    for made in (split_kernel(split, bf16, False, False).resources(K=8192), sums_kernel(split, bf16).resources()):
+        assert made.spill_stores == 0
 
 
 @devices

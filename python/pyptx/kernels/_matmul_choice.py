@@ -83,10 +83,7 @@ def kernel_of(p: Problem):
     once = once_in(p)
     if not once and is_stream(p):
         return stream_kernel(stream_of(p.m, p.n, p.k, p.b_k_major), p.dtype, p.b_k_major, p.out, p.epilogue)
-    if p.epilogue.scales == "block":
-        c = blocks_of(p.m, p.n, gated=gated)
-    else:
-        c = inside(once or estimate_of(p)[0], p)
+    c = blocks_of(p.m, p.n, gated=gated) if p.epilogue.scales == "block" else inside(once or estimate_of(p)[0], p)
     return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue)
 
 
@@ -146,7 +143,10 @@ def in_thirds(n: int) -> bool:
 
 
 AHEAD = 4  # steps of the weights
-STREAM, CLOCKS = 2.5, 1850  # microseconds of a stream besides its steps, which shared memory bounds; clocks of a microsecond
+STREAM, CLOCKS = (
+    2.5,
+    1850,
+)  # microseconds of a stream besides its steps, which shared memory bounds; clocks of a microsecond
 PAIR = Config(128, 64, 8, cm=2)
 WIDE_PAIR, WIDE_PAIR_OF_KN = Config(128, 96, 7, cm=2), Config(128, 96, 6, cm=2)
 LOW_PAIR = Config(128, 96, 7, cn=2, turned=True)
@@ -235,20 +235,20 @@ def slim(bn: int, alone: float, pair: float) -> list:
 # or 144 columns fetch more than they need, unless the tile is turned: then these are rows of A.
 CANDIDATES = (
     (Config(128, 256, 4), (0.687, 1.79), (0.672, 1.97)),
-    (Config(128, 224, 3), (0.593, 2.11), (0.685, 1.45)),
+    (Config(128, 224, 3), (0.593, 2.11), (0.665, 1.95)),
     (Config(128, 208, 4), (0.547, 2.50), None),
-    (Config(128, 208, 5, turned=True), None, (0.547, 2.00)),
+    (Config(128, 208, 5, turned=True), None, (0.520, 3.20)),
     (Config(128, 192, 4), (0.500, 1.94), (0.492, 2.03)),
     (Config(128, 176, 5), (0.460, 2.40), None),
     (Config(128, 160, 4), (0.419, 2.03), (0.439, 2.19)),
     (Config(128, 160, 4, turned=True), None, (0.425, 2.05)),
     (Config(128, 144, 5), (0.381, 1.91), None),
     (Config(128, 144, 5, turned=True), None, (0.385, 1.95)),
-    (Config(128, 128, 6), (0.329, 1.80), (0.325, 1.88)),
+    (Config(128, 128, 6), (0.333, 1.80), (0.325, 1.88)),
     (Config(128, 112, 5), (0.298, 1.68), None),
     (Config(128, 112, 5, turned=True), None, (0.305, 1.75)),
     (Config(128, 96, 7), (0.267, 1.56), None),
-    (Config(192, 96, 4, consumers=3), (0.400, 2.20), (0.420, 2.20)),
+    (Config(192, 96, 4, consumers=3), (0.400, 2.20), (0.440, 2.20)),
     (Config(128, 64, 8), (0.205, 1.95), (0.222, 1.75)),
     (Config(128, 64, 8, cm=2), (0.208, 1.70), None),
     (Config(64, 256, 4, consumers=1), (0.342, 1.79), (0.334, 1.94)),

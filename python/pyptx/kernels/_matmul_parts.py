@@ -11,8 +11,8 @@ from pyptx.types import PtxType, bf16, f16, f32
 
 __all__ = ["InParts", "in_parts"]
 
-LEAST = 4096  # of K; a shorter one is not worth a second launch
-GAIN = 0.95  # of the time in one part
+LEAST = 2048  # of K
+GAIN = 0.97  # of the time in one part, which is what two kernels have to stay below
 
 # Microseconds: of 128 bytes of K of a tile, measured on an H200 where both matrices have rows of M or N; of both kernels besides, and of each
 # byte between them; of each row outside of a matrix that copies fill with zeros (docs/performance/products.md).  Of 64 x 64, which read most from
@@ -20,10 +20,13 @@ GAIN = 0.95  # of the time in one part
 TILES = {
     (64, 64): 0.14, (64, 96): 0.21, (64, 128): 0.21, (64, 192): 0.27, (64, 256): 0.345,
     (128, 64): 0.215, (128, 96): 0.35, (128, 128): 0.35, (128, 192): 0.475, (128, 256): 0.70,
-    (192, 96): 0.41, (192, 128): 0.50, (192, 192): 0.78,
+    (192, 96): 0.41, (192, 128): 0.50,
 }  # fmt: skip
-KERNELS, LEFT, OUTSIDE = 2.0, 0.5e-6, 6.5e-3
-BANDWIDTH, BESIDE = 4.1e6, 0.1  # bytes of a microsecond; how much of reading or multiplying, of what is shorter, is not hidden
+KERNELS, LEFT, OUTSIDE = 2.5, 0.5e-6, 6.5e-3
+BANDWIDTH, BESIDE = (
+    4.1e6,
+    0.1,
+)  # bytes of a microsecond; how much of reading or multiplying, of what is shorter, is not hidden
 
 
 class InParts:
@@ -54,6 +57,8 @@ def quickest(p: Problem) -> Split | None:
     """How K is split; None where one part does not take much longer."""
     found = []
     for bm, bn in TILES:
+        if (bm, bn) == (64, 96) and not p.b_k_major and p.n > bn:
+            continue  # where a tile begins within a line of memory
         tiles = Split(p.m, p.n, bm, bn, 1).tiles
         parts = min(MULTIPROCESSORS // tiles, p.k * p.dtype.bits // (8 * ROW))
         if parts > 1 and (tiles == 1 or (bm, bn) != (64, 64)):
@@ -65,7 +70,13 @@ def quickest(p: Problem) -> Split | None:
 def microseconds(p: Problem, split: Split) -> float:
     """About."""
     steps = -(-p.k * p.dtype.bits // (8 * ROW * split.parts))
-    outside = max(0, split.bm - p.m) * p.a_k_major + max(0, split.bn - p.n) * p.b_k_major
+    outside = rows_outside(p.m, split.bm, p.a_k_major) + rows_outside(p.n, split.bn, p.b_k_major)
     reading = p.k * (p.m + p.n) * p.dtype.bits / 8 / BANDWIDTH
     multiplying = steps * (TILES[split.bm, split.bn] + outside * OUTSIDE)
     return KERNELS + split.bytes * LEFT + max(reading, multiplying) + BESIDE * min(reading, multiplying)
+
+
+def rows_outside(size: int, tile: int, k_major: bool) -> int:
+    """How many rows of 128 bytes of the last tile's copies have nothing of the matrix."""
+    last = (size - 1) % tile + 1
+    return tile - last if k_major else 64 * (-(-tile // 64) - -(-last // 64))
