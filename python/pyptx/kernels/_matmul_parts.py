@@ -23,10 +23,8 @@ TILES = {
     (192, 96): 0.41, (192, 128): 0.50,
 }  # fmt: skip
 KERNELS, LEFT, OUTSIDE = 2.5, 0.5e-6, 6.5e-3
-BANDWIDTH, BESIDE = (
-    4.1e6,
-    0.1,
-)  # bytes of a microsecond; how much of reading or multiplying, of what is shorter, is not hidden
+BANDWIDTH = 4.1e6  # bytes of a microsecond
+BESIDE = 0.1  # how much of reading or of multiplying, of what is shorter, is not hidden
 
 
 class InParts:
