@@ -18,9 +18,9 @@ GAIN = 0.97  # of the time in one part, which is what two kernels have to stay b
 # byte between them; of each row outside of a matrix that copies fill with zeros (docs/performance/products.md).  Of 64 x 64, which read most from
 # L2, there is one at most.
 TILES = {
-    (64, 64): 0.14, (64, 96): 0.21, (64, 128): 0.21, (64, 192): 0.27, (64, 256): 0.345,
+    (64, 64): 0.14, (64, 96): 0.21, (64, 128): 0.20, (64, 192): 0.27, (64, 256): 0.34,
     (128, 64): 0.215, (128, 96): 0.35, (128, 128): 0.35, (128, 192): 0.475, (128, 256): 0.70,
-    (192, 96): 0.41, (192, 128): 0.50,
+    (192, 96): 0.43, (192, 128): 0.50,
 }  # fmt: skip
 KERNELS, LEFT, OUTSIDE = 2.5, 0.5e-6, 6.5e-3
 BANDWIDTH = 4.1e6  # bytes of a microsecond
