@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+import warnings
 
 import numpy as np
 import pytest
@@ -103,6 +104,18 @@ def test_gradient_of_a_weight_in_jax():
         )
         < 1e-2
     )
+
+
+def test_vmap_in_jax_is_a_batch():
+    jax = pytest.importorskip("jax", reason="skipped: no JAX")
+    random = np.random.default_rng(0)
+    x, g = (jax.numpy.asarray(random.standard_normal((3, 4096, n)), "bfloat16") for n in (64, 48))
+    with kernels.simulated_target("sm_90a"), monitored(_matmul_dense, "in_parts") as found, warnings.catch_warnings():
+        warnings.simplefilter("error")  # as launches one after the other would be
+        got = jax.vmap(lambda x, g: kernels.matmul(x.T, g), in_axes=(0, None))(x, g[0])
+    assert found[0] is not None and found[1] is None
+    wanted = torch.tensor(np.asarray(x, "float64")).mT @ torch.tensor(np.asarray(g[0], "float64"))
+    assert distance(torch.tensor(np.asarray(got, "float64")), wanted) < 4e-3
 
 
 @contextlib.contextmanager

@@ -112,15 +112,29 @@ def differentiable(kernel, a_k_major: bool, b_k_major: bool, dtype, result, epil
             gradients.append(g.astype(more[-1].dtype))
         return tuple(gradients)
 
-    return of_parts(kernel, backward) if isinstance(kernel, InParts) else differentiable_kernel(kernel, backward)
+    if not isinstance(kernel, InParts):
+        return differentiable_kernel(kernel, backward)
+    return of_parts(
+        kernel, backward, lambda *given: multiply(given, a_k_major, b_k_major, dtype, result, epilogue, on_gpu)
+    )
 
 
-def of_parts(kernel: InParts, backward):
-    """The two kernels as one function with a gradient."""
+def of_parts(kernel: InParts, backward, products):
+    """The two kernels as one function with a gradient, of which vmap makes a batch of `products`."""
     import jax
 
-    product = jax.custom_vjp(lambda a, b: kernel(a, b))
-    product.defvjp(lambda a, b: (kernel(a, b), (a, b)), lambda given, g: backward(*given, g))
+    plain = jax.custom_batching.custom_vmap(lambda a, b: kernel(a, b))
+
+    @plain.def_vmap
+    def rule(count, batched, *given):
+        wide = (
+            each if is_wide else jax.numpy.broadcast_to(each, (count, *each.shape))
+            for each, is_wide in zip(given, batched, strict=True)
+        )  # fmt: skip
+        return products(*wide), True
+
+    product = jax.custom_vjp(lambda a, b: plain(a, b))
+    product.defvjp(lambda a, b: (plain(a, b), (a, b)), lambda given, g: backward(*given, g))
     return product
 
 
