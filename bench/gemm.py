@@ -1,12 +1,13 @@
 """`kernels.matmul` beside torch.mm (cuBLAS), bf16, randn, medians of interleaved rounds: TFLOP/s, and the ratio of ours.
 
-    python bench/gemm.py [burst] [sustained] [shapes] [weights] [floor] [grouped] [masked] [gated] [fp8] [mx] [tune] [--rounds 5]
+    python bench/gemm.py [burst] [sustained] [shapes] [weights] [gradients] [floor] [grouped] [masked] [gated] [fp8] [mx] [tune] [--rounds 5]
 
 burst      16 launches in a row after half a second of rest
 sustained  two seconds of launches; clocks and power at their end
 shapes     squares and sizes of models, B stored (N, K) and (K, N), beside the best of cublasLt's algorithms, too; device time in a graph;
            operands stay in L2 where they fit
 weights    M up to 128, device time in a graph; the weights come from memory: several take turns
+gradients  of weights: A (K, M), B (K, N), few tiles and a long K; and of whole layers, forward and backward; device time in a graph
 floor      of the weights with M of 32 to 128: the same kernels without products, and without copies of A either
 grouped    kernels.grouped_matmul beside torch._grouped_mm
 masked     the same of (experts, rows, K) of which some count, bf16 and fp8, beside torch.bmm of all rows
@@ -31,6 +32,11 @@ from _gpu import device_times, graph_of, interleaved, milliseconds, torch_on
 SQUARES = (4096, 6144, 8192, 16384)
 WEIGHTS = ((4096, 4096), (14336, 4096), (4096, 14336), (6144, 4096), (2112, 7168), (28672, 8192))
 MODELS = [(m, n, k) for m in (256, 1024, 4096, 16384) for n, k in ((4096, 4096), (6144, 4096), (28672, 4096), (4096, 14336), (7168, 2048), (2112, 7168), (1536, 7168))]  # fmt: skip
+LONG = (
+    (64, 64, 65536), (96, 96, 50176), (128, 512, 32768), (256, 256, 32768), (384, 384, 32768), (512, 512, 12544), (512, 512, 65536),
+    (768, 768, 8192), (768, 768, 16384), (768, 3072, 8192), (1024, 512, 8192), (1024, 1024, 8192),
+)  # fmt: skip
+LAYERS = ((8192, 768, 768), (12544, 512, 512), (50176, 96, 96), (50176, 384, 96), (50176, 96, 384), (8192, 3072, 768), (8192, 768, 3072), (1024, 4096, 4096))  # fmt: skip
 SMALL = [(n, n, n) for n in (512, 768, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584)]
 
 
@@ -133,6 +139,30 @@ class Bench:
                     {"ours": times["ours"], "copy": times["copy"], "cuBLAS": times["cuBLAS"]},
                     f"{copy / ours:.2f} of a copy; the goal of 1.15 of cuBLAS or 0.88 of a copy is {goal}",
                 )
+
+    def gradients(self):
+        self.header("Gradients of weights, M x N x K, TFLOP/s (ratio)", "ours", "cuBLAS")
+        for m, n, k in LONG:
+            x, g, out = self.randn(k, m), self.randn(k, n), self.randn(m, n)
+            arms = {
+                "ours": lambda x=x, g=g, out=out: self.kernels.matmul(x.mT, g, out=out),
+                "cuBLAS": lambda x=x, g=g, out=out: self.torch.mm(x.mT, g, out=out),
+            }
+            self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e6, self.in_graphs(arms, 6))
+        self.header("Layers, rows x N x K, forward and backward, TFLOP/s (ratio)", "ours", "cuBLAS")
+        for rows, n, k in LAYERS:
+            (x, dx), (w, dw), (g, y) = (
+                [self.randn(*size) for _ in range(2)] for size in ((rows, k), (n, k), (rows, n))
+            )
+
+            def layer(product, x=x, w=w, g=g, y=y, dx=dx, dw=dw):
+                return product(x, w.mT, out=y), product(g, w, out=dx), product(g.mT, x, out=dw)
+
+            arms = {
+                "ours": lambda layer=layer: layer(self.kernels.matmul),
+                "cuBLAS": lambda layer=layer: layer(self.torch.mm),
+            }
+            self.report(f"{rows} x {n} x {k}", 6 * rows * n * k / 1e6, self.in_graphs(arms, 6))
 
     def floor(self):
         from unittest import mock
@@ -332,7 +362,7 @@ def named(c) -> str:
 
 
 def main() -> int:
-    parts = ("burst", "sustained", "shapes", "weights", "floor", "grouped", "masked", "gated", "fp8")
+    parts = ("burst", "sustained", "shapes", "weights", "gradients", "floor", "grouped", "masked", "gated", "fp8")
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("parts", nargs="*", choices=(*parts, "mx", "tune", []), default=[])
     arguments.add_argument("--rounds", type=int, default=5)
