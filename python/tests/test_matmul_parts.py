@@ -13,7 +13,7 @@ import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.kernels import _matmul_dense, _matmul_torch  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul_choice import Problem  # noqa: E402
+from pyptx.kernels._matmul_choice import Problem, estimate, microseconds_in_one  # noqa: E402
 from pyptx.kernels._matmul_parts import TILES, InParts, in_parts, quickest  # noqa: E402
 from pyptx.kernels._matmul_split import Split, split_kernel, sums_kernel  # noqa: E402
 from pyptx.kernels._transposed import transposed_f32  # noqa: E402
@@ -150,6 +150,17 @@ def test_who_is_in_parts():
         assert quickest(problem(m, n, 32768, a_k_major=False, b_k_major=False)).bn == (96 if n == 96 else 128)
     with kernels.simulated_target("sm_90a"):  # one pair of kernels, whatever K is
         assert in_parts(problem(64, 64, 65536)) is in_parts(problem(64, 64, 65600))
+
+
+def test_one_part_is_estimated_as_it_is_multiplied():
+    """By the table of tiles, or as a stream, which is tall for B (N, K) alone."""
+
+    def one(m, n, k, **told):
+        return microseconds_in_one(Problem(m, n, k, None, bf16, bf16, **told))
+
+    assert one(768, 768, 8192, a_k_major=False) == estimate(768, 768, 8192, 1, 16, True)[1]
+    tall, wide = (one(100, 2112, 7168, b_k_major=each) for each in (True, False))
+    assert tall < wide
 
 
 @needs_ptxas

@@ -17,6 +17,10 @@ from pyptx.types import PtxType, f32, u8, u32, u64
 __all__ = ["Split", "split_kernel", "sums_kernel"]
 
 ROOM = 232_448 - 2_048  # bytes of shared memory for stages
+SUMS_THREADS, EACH = (
+    256,
+    8,
+)  # of a CTA of the second kernel; parts that one of them adds up, where there are not too many
 
 
 @dataclass(frozen=True)
@@ -188,7 +192,19 @@ def split_kernel(split: Split, dtype: PtxType, a_k_major: bool, b_k_major: bool)
     )(with_tensors("split_matmul", ("A", "B", "PARTS"), lambda PARTS, **of: Body(split, a, b).write(C=PARTS, **of)))
 
 
-SUMS_THREADS, EACH = 256, 8  # of a CTA; parts that one thread adds up, where there are not too many
+def added(fours) -> list:
+    return [tree(column, ptx.inst.add.f32) for column in zip(*fours, strict=True)]
+
+
+def over_shares(sums, thread, share, shares: int) -> list:
+    """The sums of the threads that have the same values, in those of the first share."""
+    memory = address(smem.alloc(f32, SUMS_THREADS * 4, align=16)) + thread * WORD
+    ptx.inst.st.shared.v4.f32(ptx.addr(memory), sums)
+    ptx.bar.sync(0)
+    others = [[reg.scalar(f32) for _ in range(4)] for _ in range(shares - 1)]
+    for i, each in enumerate(others, 1):
+        ptx.inst.ld.shared.v4.f32(each, ptx.addr(memory, i * (SUMS_THREADS // shares) * WORD), pred=share == 0)
+    return added([sums, *others])
 
 
 @functools.cache
@@ -213,15 +229,9 @@ def sums_kernel(split: Split, out: PtxType):
         for i, each in enumerate(found):
             there = None if split.parts % shares == 0 else begin + i < end
             ptx.inst.ld.global_.v4.f32(each, ptx.addr(at + i * pitch), pred=there)
-        sums = [tree(column, ptx.inst.add.f32) for column in zip(*found, strict=True)]
+        sums = added(found)
         if shares > 1:
-            memory = address(smem.alloc(f32, SUMS_THREADS * 4, align=16)) + thread * WORD
-            ptx.inst.st.shared.v4.f32(ptx.addr(memory), sums)
-            ptx.bar.sync(0)
-            found = [sums, *[[reg.scalar(f32) for _ in range(4)] for _ in range(shares - 1)]]
-            for i, each in enumerate(found[1:], 1):
-                ptx.inst.ld.shared.v4.f32(each, ptx.addr(memory, i * side * WORD), pred=share == 0)
-            sums = [tree(column, ptx.inst.add.f32) for column in zip(*found, strict=True)]
+            sums = over_shares(sums, thread, share, shares)
         tile, inside = divided(number, size)
         group, of_tile = divided(inside, split.threads)
         with ptx.if_(share == 0):
