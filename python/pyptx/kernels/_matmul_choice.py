@@ -115,7 +115,7 @@ def microseconds_in_one(p: Problem) -> float:
         return estimate_of(replace(p, k=p.k * p.dtype.bits // 16))[1]  # whose steps are 128 bytes of K
     c = stream_of(p.m, p.n, p.k, p.b_k_major)
     steps, tiles = -(-p.k * p.dtype.bits // (8 * ROW * c.parts)), -(-p.n // c.bn) * c.parts
-    return STREAM + -(-tiles // (MULTIPROCESSORS * c.resident)) * steps * 2 * (c.lines + c.bn) / CLOCKS
+    return STREAM + max(1, tiles / MULTIPROCESSORS) * steps * 2 * (c.lines + c.bn) / CLOCKS
 
 
 def is_narrow(p: Problem) -> bool:
