@@ -12,7 +12,7 @@ from pyptx.types import PtxType, bf16, f16, f32
 __all__ = ["InParts", "in_parts"]
 
 LEAST = 2048  # of K
-GAIN = 0.97  # of the time in one part, which is what two kernels have to stay below
+LESS = 0.7  # microseconds less than in one part, which two kernels have to take
 
 # Microseconds: of 128 bytes of K of a tile, measured on an H200 where both matrices have rows of M or N; of both kernels besides, and of each
 # byte between them; of each row outside of a matrix that copies fill with zeros (docs/performance/products.md).  Of 64 x 64, which read most from
@@ -62,7 +62,7 @@ def quickest(p: Problem) -> Split | None:
         if parts > 1 and (tiles == 1 or (bm, bn) != (64, 64)):
             found.append(Split(p.m, p.n, bm, bn, parts))
     best = min(found, key=lambda split: microseconds(p, split), default=None)
-    return best if best and microseconds(p, best) < GAIN * microseconds_in_one(p) else None
+    return best if best and microseconds(p, best) + LESS < microseconds_in_one(p) else None
 
 
 def microseconds(p: Problem, split: Split) -> float:
