@@ -22,6 +22,7 @@ TILES = {
     (128, 64): 0.215, (128, 96): 0.35, (128, 128): 0.35, (128, 192): 0.475, (128, 256): 0.70,
     (192, 96): 0.43, (192, 128): 0.50,
 }  # fmt: skip
+ALONE = 64  # parts of that one; more take longer to add up
 KERNELS, LEFT, OUTSIDE = 2.5, 0.5e-6, 6.5e-3
 BANDWIDTH = 4.1e6  # bytes of a microsecond
 BESIDE = 0.1  # how much of reading or of multiplying, of what is shorter, is not hidden
@@ -58,7 +59,8 @@ def quickest(p: Problem) -> Split | None:
         if (bm, bn) == (64, 96) and not p.b_k_major and p.n > bn:
             continue  # where a tile begins within a line of memory
         tiles = Split(p.m, p.n, bm, bn, 1).tiles
-        parts = min(MULTIPROCESSORS // tiles, p.k * p.dtype.bits // (8 * ROW))
+        most = ALONE if (bm, bn) == (64, 64) else MULTIPROCESSORS // tiles
+        parts = min(most, p.k * p.dtype.bits // (8 * ROW))
         if parts > 1 and (tiles == 1 or (bm, bn) != (64, 64)):
             found.append(Split(p.m, p.n, bm, bn, parts))
     best = min(found, key=lambda split: microseconds(p, split), default=None)
