@@ -43,6 +43,11 @@ def arms(torch, kernels, rows: int, columns: int, dtype):
     cos, sin = angles.cos(), angles.sin()
     turns = {"seq_dim": -3}
 
+    def both(function, *given):
+        """A call, and its gradients by autograd."""
+        leaves = [each.detach().requires_grad_() for each in given]
+        return lambda: torch.autograd.grad(function(*leaves), leaves, g)
+
     def backward(name, count, *arrays):
         function = chosen(name, (dtype,) * count if name != "cross_entropy" else (dtype, torch.int64), wide, True)
         return lambda: function.backward_kernel(*arrays)
@@ -78,6 +83,16 @@ def arms(torch, kernels, rows: int, columns: int, dtype):
         "rms_norm backward": (3, backward("rms_norm", 2, x, w, g), None),
         "layer_norm backward": (3, backward("layer_norm", 3, x, w, b, g), None),
         "add_rms_norm backward": (6, backward("add_rms_norm", 3, x, u, w, g, gs), None),
+        "rms_norm and backward": (
+            5,
+            both(kernels.rms_norm, x, w),
+            both(lambda x, w: F.rms_norm(x, (columns,), w, 1e-6), x, w),
+        ),
+        "layer_norm and backward": (
+            5,
+            both(kernels.layer_norm, x, w, b),
+            both(lambda x, w, b: F.layer_norm(x, (columns,), w, b), x, w, b),
+        ),
         "softmax backward": (3, backward("softmax", 1, x, g), lambda: torch._softmax_backward_data(g, x, -1, dtype)),
         "swiglu backward": (5, backward("swiglu", 2, *(each.view(-1, shorter(columns)) for each in (x, u, g))), None),
         "cross_entropy backward": (2, backward("cross_entropy", 2, x, target, pull), None),
@@ -148,7 +163,7 @@ def main() -> int:
     arguments.add_argument(
         "--only", nargs="*", default=[""], help="arms with one of these words in their names, and a copy"
     )
-    arguments.add_argument("--shapes", nargs="*", type=shape, help="ROWSxCOLUMNS or ROWSxCOLUMNS:TYPE")
+    arguments.add_argument("--shapes", nargs="*", type=shape, metavar="ROWSxCOLUMNS:TYPE")
     given = arguments.parse_args()
     if not (torch := torch_on()):
         return 0
@@ -178,7 +193,7 @@ def main() -> int:
             ratios = (
                 f"{times[f'{who} {arm}'] / times[arm]:5.2f} x {who}" for who, calls in beside.items() if arm in calls
             )
-            print(f"  {arm:24} {times[arm]:8.1f} us  {speed:5.2f} of a copy  {'  '.join(ratios)}")
+            print(f"  {arm:24} {times[arm]:8.2f} us  {speed:5.2f} of a copy  {'  '.join(ratios)}")
     return 0
 
 

@@ -66,6 +66,8 @@ CASES = {
     "rms_norm, f32": lambda: with_gradients(
         kernels.rms_norm, randn(9, 333, dtype=torch.float32), randn(333, dtype=torch.float32)
     ),
+    "rms_norm, few columns": lambda: with_gradients(kernels.rms_norm, randn(37, 96), randn(96)),
+    "layer_norm, few columns": lambda: with_gradients(kernels.layer_norm, randn(37, 64), randn(64), randn(64)),
     "layer_norm": lambda: with_gradients(kernels.layer_norm, randn(9, 1000), randn(1000), randn(1000)),
     "add_rms_norm": lambda: with_gradients(kernels.add_rms_norm, randn(9, 1000), randn(9, 1000), randn(1000)),
     "softmax": lambda: with_gradients(kernels.softmax, randn(9, 1000)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import shutil
 import sys
 import warnings
@@ -19,7 +20,7 @@ import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels import norm  # noqa: E402
-from pyptx.kernels._rows_split import Split  # noqa: E402
+from pyptx.kernels._rows_split import Split, is_small  # noqa: E402
 from pyptx.kernels.column_sums import column_sums  # noqa: E402
 from pyptx.kernels.cross_entropy import CROSS_ENTROPY  # noqa: E402
 from pyptx.types import bf16, f32, s64  # noqa: E402
@@ -162,14 +163,18 @@ NORMS = pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "layer_norm_w
 
 
 @NORMS
-@pytest.mark.parametrize("rows, workers", [(1, 1), (3, 2), (70, 2)])
+@pytest.mark.parametrize("rows, workers", [(1, 1), (1, 2), (3, 3), (3, 2), (70, 2)])
 @pytest.mark.parametrize(
-    "n, dtype", [(72, torch.bfloat16), (1024, torch.bfloat16), (2568, torch.bfloat16), (516, torch.float32)]
+    "n, dtype",
+    [
+        *((n, torch.bfloat16) for n in (8, 72, 96, 128, 192, 1024, 2568)),
+        *((n, torch.float32) for n in (4, 100, 128, 516)),
+    ],
 )
 def test_rows_that_threads_of_a_cta_share(name, n, dtype, rows, workers, split, monkeypatch):
     """Groups of threads have no row, one, or several; with their sums over rows those of the CTA's other groups are added up."""
     few_clusters(monkeypatch, split, workers)
-    monkeypatch.setattr(norm, "SMALL", (0, 0))
+    monkeypatch.setattr(norm, "is_small", lambda *_: False)
     bits = torch.finfo(dtype).bits
     assert split.Split.wide_looping(n, bits).rows > 1
     with pyptx.simulator(check="all"):
@@ -177,11 +182,18 @@ def test_rows_that_threads_of_a_cta_share(name, n, dtype, rows, workers, split, 
 
 
 @NORMS
-@pytest.mark.parametrize("n, dtype", [(72, torch.bfloat16), (516, torch.float32), (1000, torch.float16)])
-def test_small_matrices_of_few_rows_a_cta(name, n, dtype, split, monkeypatch):
+@pytest.mark.parametrize("rows", [3, 70])
+@pytest.mark.parametrize(
+    "n, dtype",
+    [(72, torch.bfloat16), (128, torch.float32), (516, torch.float32), (1000, torch.float16), (33, torch.float16)],
+)
+def test_small_matrices(name, n, dtype, rows, split, monkeypatch):
+    """By small CTAs, of which each has a turn, or several."""
+    monkeypatch.setattr(split, "MULTIPROCESSORS", 2)
+    monkeypatch.setattr(split, "CLUSTERS", {1: 2})
     monkeypatch.setattr(split.Split, "_looping_over_aligned", lambda *_: pytest.fail("not of a small matrix"))
     with pyptx.simulator(check="all"):
-        compare(name, tensors(name, (3, n), dtype, "cpu"), TYPES[dtype])
+        compare(name, tensors(name, (rows, n), dtype, "cpu"), TYPES[dtype])
 
 
 @NORMS
@@ -192,10 +204,11 @@ def test_backward_by_waves_of_workers(name, n, dtype, turns, more, split, monkey
     crowd, bits = split.Split.crowd, torch.finfo(dtype).bits
     monkeypatch.setattr(split.Split, "crowd", lambda row, types: 2 if row.waves else crowd(row, types))
     monkeypatch.setattr(split, "MOST_SUMS", 1)
-    monkeypatch.setattr(norm, "SMALL", (0, 0))
+    monkeypatch.setattr(norm, "is_small", lambda *_: False)
     matrices = 4 if name.startswith("add") else 2
     row = split.Split.wide_looping(n, bits, norm=1 + name.startswith("layer"), matrices=matrices)
     rows, waves = 2 * row.rows * turns + more, len(row.waves) if turns >= 16 else 1
+    monkeypatch.setattr(split, "MANY", 2 * row.rows * 16 * n * bits // 8)
     assert not row.waves or row.workers(rows, (bf16 if bits == 16 else f32,) * matrices) == 2 * waves
     given = tensors(name, (rows, n), dtype, "cpu")
     with pyptx.simulator(check="all"):
@@ -207,6 +220,24 @@ def test_backward_by_waves_of_workers(name, n, dtype, turns, more, split, monkey
             results = results if isinstance(results, tuple) else (results,)
             found.append(torch.autograd.grad([each.float().square().sum() for each in results], given))
     assert all(map(torch.equal, *found))
+
+
+def test_which_matrices_are_small():
+    """Few columns up to 16 MB, long rows of rms_norm to 8 MB, others to 4 MB; a small CTA of few columns has no worker without rows."""
+    for rows, n, bits, of_one, of_two in (
+        (65536, 128, 16, True, True),
+        (65537, 128, 16, False, False),
+        (1024, 4096, 16, True, False),
+        (512, 4096, 16, True, True),
+        (4097, 512, 16, False, False),
+        (64, 8192, 16, True, False),
+        (1, 8193, 16, False, False),
+        (1024, 1024, 32, True, True),
+    ):
+        assert [is_small(rows, n, bits, norm) for norm in (1, 2)] == [of_one, of_two]
+    few, long = Split.small_looping(128, 16), Split.small_looping(4096, 16)
+    assert few.rows == 32 and [few.workers(rows, (bf16, bf16)) for rows in (0, 1, 33, 65536)] == [1, 1, 2, 128]
+    assert long.rows == 1 and [long.workers(rows, (bf16, bf16)) for rows in (1, 132, 133, 512)] == [1, 132, 67, 128]
 
 
 def test_who_comes_in_waves():
@@ -262,15 +293,19 @@ def test_clusters_of_sixteen(n, dtype, split, monkeypatch):
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")
 @pytest.mark.filterwarnings("ignore:PTX4014")
-@pytest.mark.parametrize("n", [1024, 2048, 4096, 5120, 8192, 16384, 65536, 151936])
+@pytest.mark.parametrize("n", [64, 96, 256, 1024, 2048, 4096, 5120, 8192, 16384, 65536, 151936])
 def test_backward_of_norms_is_resident_as_planned(n):
     """As many CTAs as `workers` counts with: no more registers than that leaves, and few spills."""
-    for make, types, told in (
-        (norm.rms_norm_backward_kernel, 2, {}),
-        (norm.layer_norm_backward_kernel, 3, {"norm": 2}),
-        (norm.add_rms_norm_backward_kernel, 3, {"matrices": 4}),
+    ways = Split.wide_looping, *([Split.small_looping] if n <= 8192 else [])
+    for way, (make, types, told) in itertools.product(
+        ways,
+        (
+            (norm.rms_norm_backward_kernel, 2, {}),
+            (norm.layer_norm_backward_kernel, 3, {"norm": 2}),
+            (norm.add_rms_norm_backward_kernel, 3, {"matrices": 4}),
+        ),
     ):
-        share = functools.partial(Split.wide_looping, bits=16, **told)
+        share = functools.partial(way, bits=16, **told)
         found, row = make(share, *(bf16,) * types).resources(N=n, P=60), share(n)
         assert max(1, row.resident) * row.threads * row.rows * found.registers <= 65536
         assert found.spill_stores <= (32 if n < 100_000 else 96)
@@ -425,13 +460,14 @@ def test_long_rows_to_float32(function, n, split):
 
 
 @pytest.mark.parametrize("n", [5, 4096, 16384, 16390, 65540])
-@pytest.mark.parametrize("rows", [1, 40])
-def test_column_sums(n, rows):
+@pytest.mark.parametrize("rows", [1, 40, 150])
+@pytest.mark.parametrize("told", [{}, {"hopper": True, "small": True}], ids=str)
+def test_column_sums(n, rows, told):
     """Of two matrices at one time: each as by itself."""
     x, y = torch.randn(rows, n), torch.randn(rows, n)
     with pyptx.simulator(check="all"):
-        first, second = column_sums(f32, bf16)(x, y)
-        assert torch.equal(first, column_sums(f32)(x))
+        first, second = column_sums(f32, bf16, **told)(x, y)
+        assert torch.equal(first, column_sums(f32, **told)(x))
     assert distance(first, x.double().sum(0)) < 1e-6 and distance(second, y.double().sum(0)) < TYPES[torch.bfloat16]
 
 
@@ -618,7 +654,7 @@ def test_refusals():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")
 @functions
-@pytest.mark.parametrize("shape", [(2000, 4096), (300, 65536)])
+@pytest.mark.parametrize("shape", [(2000, 4096), (300, 65536), (20000, 96)])
 def test_the_same_bits_every_time(name, shape):
     given = tensors(name, shape, torch.bfloat16, "cuda")
     first = None
@@ -633,7 +669,7 @@ def test_the_same_bits_every_time(name, shape):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")
 @functions
-@pytest.mark.parametrize("shape", [(500, 2048), (60, 65536)])
+@pytest.mark.parametrize("shape", [(500, 2048), (60, 65536), (70000, 128)])
 def test_eight_streams_at_once(name, shape):
     """Forward and backward of eight inputs, each on a stream of its own, all in flight: the bits of one alone."""
 

@@ -36,7 +36,7 @@ from pyptx.kernels._rows_ring import Ahead, Early
 from pyptx.kernels._rows_split import WARP, Split
 from pyptx.kernels._rows_sums import Sums
 from pyptx.kernels._rows_totals import Totals, max_of_row
-from pyptx.kernels._rows_values import Identity, Loaded, Mapped, Rounded, Values
+from pyptx.kernels._rows_values import Identity, Kept, Loaded, Mapped, Rounded, Values
 from pyptx.kernels._rows_waves import rows_of
 from pyptx.types import b16, b32, f32, u32, u64
 
@@ -77,6 +77,10 @@ class Row:
         self.mapped: dict[tuple, tuple] = {}  # what `map_with` has made
         self.deferred: list | None = None  # what `store` leaves to `side_by_side` and `own_rows`
         self.scalars: list | None = None  # what `store_of_row` leaves to `own_rows`
+        # Where a warp has several rows of a loop: the last row of all, and which of the warp's rows this is.
+        self.last = self.lane_row = None
+        self.single = None  # of a CTA for several rows in small matrices: whether only its first threads have one
+        self.counts: dict = {}  # the guard of what such a row adds to sums over rows: it may stand in for one that does not exist
         self.most_held = HELD if split.threads <= 512 else HELD // 4
         self.held = 0  # registers that hold sums, and what was loaded before it is needed
         last = split.each - 1
@@ -148,20 +152,28 @@ class Row:
         It yields the values of `tensors`, those of the vectors that all rows share, and the results of `first(*values)`, which is Totals or
         Exponentials.  While one row is worked on, the next one is copied to shared memory, if there is room.  In the body, `index` is the
         number of the row.  `medians`: a tensor whose `median` the body asks for."""
-        index, step = self.index, workers
+        index, step, group = self.index, workers, self.group
+        if self.split.abreast > 1:  # rows are counted by warps, all lanes of which have as many turns
+            self.last, self.lane_row = m - 1, group & (self.split.abreast - 1)
+            shift = self.split.abreast.bit_length() - 1
+            m, group = (m + (self.split.abreast - 1)) >> shift, group >> shift
         if self.split.waves:
             crowd = self.split.crowd([tensor.dtype for tensor in tensors])
             index, step, m = rows_of(self.split, crowd, self.worker, workers, m)
         if self.split.rows > 1:  # neighbouring rows are different workers', of which each has some if there are few
+            if self.split.abreast == 1 and self.split.stay:  # elsewhere there are no registers for it, and many rows
+                self.single = step >= m
             begin = index if self.split.waves else self.worker
-            index = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, self.group, step, begin)
-            step = step * self.split.rows
+            index = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, group, step, begin)
+            step = step * self.split.turn
         self.index = index
         fetched = tensors and self.split.places([tensor.dtype for tensor in tensors]) > 0
         held = self.held + sum(self.registers_of(tensor) for tensor in tensors)
         in_front = fetched and self.split.pipelined and first is not None
         if in_front:
             shared = [self.load(vector) for vector in shared]  # they stay
+        elif self.split.stay:
+            shared = [Kept(self, self.load(vector)) for vector in shared]
         self.ahead = Ahead(self, tensors) if fetched else None
         self.again = fetched or (self.whole and held > self.most_held)
         if fetched:
@@ -169,7 +181,7 @@ class Row:
             self.ahead.start(index, m, step)
         if medians is not None:
             self.early = Early(self, medians)
-            self.early.load(index, index < m)
+            self.early.load(self.of_turn(index)[0], index < m)
         if in_front:
             yield from pipelined(self, m, step, shared, first)
         else:
@@ -179,17 +191,26 @@ class Row:
     def one_by_one(self, m, step, tensors, shared, first):
         ahead, early, index = self.ahead, self.early, self.index
         self.agree.begin_loop()
-        for self.index in ptx.range_(index, m, step):
+        for turn in ptx.range_(index, m, step):
+            self.index, self.counts = self.of_turn(turn)
             before = self.agree.turn
             if early:
                 early.take()
-                early.load(self.index + step, self.index + step < m)
-            values = ahead.row_values(self.index, m, step) if ahead else [self.load(tensor) for tensor in tensors]
-            values += [self.load(vector) for vector in shared]
+                early.load(self.of_turn(turn + step)[0], turn + step < m)
+            values = ahead.row_values(turn, m, step) if ahead else [self.load(tensor) for tensor in tensors]
+            values += [vector if self.split.stay else self.load(vector) for vector in shared]
             yield [*values, first(*values).now()] if first else values
             if ahead:
                 ahead.fetch()
             self.agree.end_round(before)
+
+    def of_turn(self, turn) -> tuple:
+        """(the number of the row, the guard of what it adds to sums) of a turn of a loop.  The last row stands in for rows that do not exist, so that
+        all lanes of a warp go on together; it is stored again as it was."""
+        if self.split.abreast == 1:
+            return turn, {}
+        number = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, turn, self.split.abreast, self.lane_row)
+        return apply_to(reg.scalar(u32), ptx.inst.min.u32, number, self.last), {"pred": number <= self.last}
 
     def median(self, tensor):
         """The median of the first, the middle and the last element of the row of a matrix."""

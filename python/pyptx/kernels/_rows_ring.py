@@ -3,10 +3,15 @@ read once."""
 
 from pyptx import ptx, reg, smem
 from pyptx.kernels._registers import LOAD, apply, apply_to, constant, move, registers, smem_address, widened
+from pyptx.kernels._rows_split import SHARED
 from pyptx.kernels._rows_values import Values
 from pyptx.types import b16, b32, f32, u8, u32, u64
 
 __all__ = ["Ahead", "Early", "Stream", "median_of"]
+
+ALONE = (
+    SHARED // 2 + 1024
+)  # bytes of a CTA, of which a multiprocessor has room for one: where there is room for two, some would have two, others none
 
 
 class Ahead:
@@ -19,7 +24,7 @@ class Ahead:
         self.places, self.pitch = row.split.places(types), row.split.pitch(types)
         self.total = self.places * self.pitch
         thread = reg.from_(ptx.special.tid.x(), u32)
-        self.memory = smem.alloc(u8, self.total, align=16)
+        self.memory = smem.alloc(u8, max(self.total, ALONE if row.split.resident == 1 else 0), align=16)
         base = smem_address(self.memory)
         self.bases = []  # for each matrix, the address of the thread's vector in the first place of the ring
         for size in self.sizes:
@@ -44,9 +49,14 @@ class Ahead:
         index = first
         for j in range(-(-self.places // self.row.split.each)):
             index = index + step if j else index
-            inside, bases = index < m, [self.row.address(tensor, index) for tensor in self.tensors]
+            inside, bases = index < m, self.addresses(index)
             for k in range(min(self.row.split.each, self.places - j * self.row.split.each)):
                 self.copy(inside, bases, k, self.bases, (j * self.row.split.each + k) * self.pitch)
+
+    def addresses(self, index) -> list:
+        """Where the rows of a turn begin."""
+        number, _ = self.row.of_turn(index)
+        return [self.row.address(tensor, number) for tensor in self.tensors]
 
     def fetch(self):
         """Ends the work on a row: starts the copies to its place that are not under way yet."""
@@ -61,7 +71,7 @@ class Ahead:
         further, of_row = divmod(k + self.places, each)
         if further not in self.bases_of:
             index = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, step, further, index)
-            self.bases_of[further] = index < m, [self.row.address(tensor, index) for tensor in self.tensors]
+            self.bases_of[further] = index < m, self.addresses(index)
         self.copy(*self.bases_of[further], of_row, [at + self.offset(k) for at in self.bases])
         self.fetched = k + 1
 

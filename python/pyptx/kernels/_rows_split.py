@@ -15,6 +15,7 @@ __all__ = [
     "from_short",
     "has_edges",
     "in_registers",
+    "is_small",
     "of_norms",
     "paired",
     "row_kernel",
@@ -38,7 +39,7 @@ CLUSTERS = ((1, 132), (2, 66), (4, 30), (8, 15), (16, 6))
 EDGES = 64  # elements of a row, from which on vectors of memory are worth it; twice as many where rows are written, too
 OWN = 64  # elements of a matrix that a thread has at most where its rows are its own
 WAVES, FEW_WAVES = (64, 16, 6, 2), (64, 8, 2)  # of workers: see _rows_waves.py
-MANY_TURNS = 16  # of a worker, from which on there are waves of them; matrices of fewer stay in L2
+MANY = 2**26  # bytes of a matrix, from which on there are waves of workers; smaller ones stay in L2
 MOST_SUMS = 0.05  # bytes of sums, as a part of those of rows, up to which there are waves
 MULTIPROCESSORS = 132  # of an H200; a constant, so that sums over rows have one order everywhere
 
@@ -65,6 +66,7 @@ class Split:
     late: bool = False  # whether the kernel behind begins when rows have been read: before, it would fill some multiprocessors, and leave others
     waves: tuple[int, ...] = ()  # of workers: the turns left to each and those behind it, in 64ths of all; (): one wave
     edges: bool = False  # whether rows begin and end inside vectors of memory
+    stay: bool = False  # whether vectors that all rows of a loop share stay in registers, as f32
     turns: int = 0  # rows of a cluster of a ring; 0: as many clusters as are resident take all
 
     @classmethod
@@ -79,7 +81,8 @@ class Split:
         vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
         if vectors <= (5 if edges else 4) * WARP:
             return cls._short(n, vector, 2, vectors if edges else 0)
-        each = 2 if vectors - edges <= (256 if norm == 2 and bits == 16 else 512) else 4
+        two, three = {1: (512, 768), 2: (256 if bits == 16 else 512, 512)}.get(norm, (512, 512))
+        each = 2 if vectors - edges <= two else 3 if vectors - edges <= three else 4
         return cls(n, vector, min(512, max(128, _whole_warps(vectors / each))), edges=edges)
 
     @classmethod
@@ -101,7 +104,7 @@ class Split:
             fits = [lanes for lanes in (2, 4, 8, 16, 32) if with_edges <= 5 * lanes and (each > 2 or lanes >= 8)]
             lanes = min(fits, key=lambda lanes: (-(-with_edges // lanes) * lanes, -lanes))
             return cls(n, vector, lanes, rows=128 // lanes, edges=True)
-        lanes = min(WARP, max(2, 1 << (math.ceil(n / (vector * each)) - 1).bit_length()))
+        lanes = _lanes(n / (vector * each))
         threads = 128 * min(4, max(1, 4 // vector))
         return cls(n, vector, lanes, rows=threads // lanes)
 
@@ -227,13 +230,23 @@ class Split:
         """For CTAs that loop over many rows and keep sums over rows in registers too."""
         vector, vectors = _vectors(n, bits)
         if vectors <= 2 * WARP:
-            return cls(n, vector, WARP, rows=4)
+            lanes = _lanes(n / 16)
+            return cls(n, vector, lanes, rows=128 // lanes)
         return cls(n, vector, min(512, max(128, _whole_warps(n / 16))), kept=16)
 
     @classmethod
-    def few_looping(cls, n: int, bits: int, **_) -> "Split":
-        """`looping` on a GPU with clusters: for matrices of so few elements that nobody has a second row."""
-        return replace(cls.looping(n, bits), hopper=True)
+    def small_looping(cls, n: int, bits: int, norm: int = 1, matrices: int = 2, **_) -> "Split":
+        """`looping` on a GPU with clusters, for small matrices: a CTA of few threads a multiprocessor, beside which the kernels behind have room
+        to begin."""
+        if not _aligned(n, bits):
+            return replace(cls.looping(n, bits), hopper=True)
+        row = n * bits // 8  # bytes, 64 of which a thread has, or fewer if rows are short
+        least, parts = (32, 32) if norm == 2 else (16, 32) if matrices == 4 else (32, 16)
+        threads = _share(row / min(64, max(least, row // parts)))
+        if bits == 32 and norm == 1 and threads > WARP:
+            threads = max(128, threads)
+        most = 256 if row <= 512 * norm or (bits == 16 and WARP < threads < 128) else 128
+        return cls(n, 128 // bits, threads, max(1, most // threads), kept=32, hopper=True, resident=1, stay=True)
 
     @classmethod
     def wide_looping(cls, n: int, bits: int, norm: int = 1, matrices: int = 2, kept_f32: int = 32) -> "Split":
@@ -248,7 +261,7 @@ class Split:
         """Short rows: several a CTA, so that few partial sums come of many threads.  Others: pipelined, and so are those of layer_norm in 16 bits
         that more than a warp shares, which wait for four results each; of f32 they are not, where CTAs of their own are faster."""
         half = bits == 16
-        if n <= SHORT and (norm == 1 or (half and n <= 32 * WARP)):
+        if n <= SHORT and (norm == 1 or n * bits <= 256 * WARP or (half and n <= 32 * WARP)):
             return cls._several(n, bits, 32 if half and matrices == 2 else 16, norm)
         if n < SHORT or (n == SHORT and not half):
             ctas = 1 if n <= SHORT // 2 else 2
@@ -269,19 +282,24 @@ class Split:
 
     @classmethod
     def _several(cls, n: int, bits: int, each: int, norm: int) -> "Split":
-        """As many rows, of `each` elements a thread, as one CTA of a multiprocessor has at a time.  layer_norm has too many instructions for
-        multiprocessors with a large share of memory."""
-        threads = _whole_warps(n / each)
+        """As many rows as one CTA of a multiprocessor has at a time, of `each` elements a thread, or of a vector a lane if a warp has room.  layer_norm has
+        too many instructions for multiprocessors with a large share of memory."""
+        vectors = n * bits // 128
+        if norm == 2 and vectors <= WARP:  # fewer lanes, which have four sums to agree on
+            threads = min(16, max(2, 1 << (vectors.bit_length() - 1)))
+        else:
+            threads = _lanes(vectors) if n <= WARP * each else _whole_warps(n / each)
         rows = 512 // threads
         waves = () if norm == 2 else WAVES if rows > 2 else FEW_WAVES
-        return cls(n, 128 // bits, threads, rows, kept=each, hopper=True, resident=1, waves=waves)
+        stay = threads <= WARP and n <= 16 * threads
+        return cls(n, 128 // bits, threads, rows, kept=each, hopper=True, resident=1, waves=waves, stay=stay)
 
     @classmethod
     def _looping_over_other(cls, n: int, bits: int, kept_f32: int) -> "Split":
         if bits == 16 and SHORT // 2 <= n <= LONG:
             return cls(n, vector_of(n, bits), min(512, max(128, _whole_warps(n / 32))), kept=32, hopper=True)
         if n <= SHORT:
-            return cls.few_looping(n, bits)
+            return replace(cls.looping(n, bits), hopper=True)
         vector, _ = _vectors(n, bits)
         ctas = _cluster(n / (512 * 16))
         threads, kept = min(512, max(128, _whole_warps(n / ctas / 16))), 32 if bits == 16 else kept_f32
@@ -297,6 +315,16 @@ class Split:
     def together(self) -> int:
         """Threads of a row."""
         return self.threads * self.ctas
+
+    @property
+    def abreast(self) -> int:
+        """Neighbouring rows that the lanes of a warp have."""
+        return max(1, WARP // self.threads)
+
+    @property
+    def turn(self) -> int:
+        """What a CTA takes at a time, in units of `abreast` rows."""
+        return self.rows // self.abreast
 
     @property
     def values(self) -> int:
@@ -363,13 +391,20 @@ class Split:
         crowd = self.crowd(types)
         if type(rows) is not int:
             return crowd
-        turns = -(-rows // (crowd * self.rows))
         waves = crowd * len(self.waves)
         # Of a column, the f32 of each worker is written and read; beside what is read of each row half as much is written.
         sums, moved = waves * 64, rows * 1.5 * sum(each.bits for each in types)
-        if self.waves and turns >= MANY_TURNS and sums <= MOST_SUMS * moved:
+        if self.waves and rows * self.n * types[0].bits // 8 >= MANY and sums <= MOST_SUMS * moved:
             return waves
-        return -(-rows // (turns * self.rows)) if turns > 1 else min(crowd, max(1, rows))
+        shares = -(-rows // self.rows) if self.abreast > 1 else rows
+        return max(1, -(-shares // max(1, -(-shares // crowd))))
+
+
+def is_small(rows: int, n: int, bits: int, norm: int) -> bool:
+    """Whether a matrix of f32 or 16 bits is one for `small_looping`."""
+    row = n * bits // 8  # bytes
+    most = 2**24 if row <= 256 else 2**23 if norm == 1 and row >= 2048 else 2**22
+    return n <= SHORT // norm and rows * row <= most
 
 
 def vector_of(n: int, bits: int) -> int:
@@ -407,6 +442,16 @@ def _least(n: int, bits: int, arrays: int, norm: int) -> int:
 def _cluster(shares: float) -> int:
     """CTAs of a cluster for so many shares of a row."""
     return min(MOST_CTAS, 1 << (math.ceil(shares) - 1).bit_length())
+
+
+def _lanes(threads: float) -> int:
+    """Lanes of a warp that share a row, for which so many threads are enough."""
+    return min(WARP, max(2, 1 << (math.ceil(threads) - 1).bit_length()))
+
+
+def _share(threads: float) -> int:
+    """Threads of a row: lanes of a warp, or warps."""
+    return _lanes(threads) if threads <= WARP else _whole_warps(threads)
 
 
 def _whole_warps(threads: float) -> int:

@@ -6,7 +6,7 @@ from pyptx import ptx, reg, smem
 from pyptx.kernels._registers import LOAD, apply_to, narrowed, registers, smem_address, widened
 from pyptx.types import b32, u32
 
-__all__ = ["Identity", "Loaded", "Mapped", "Rounded", "Values"]
+__all__ = ["Identity", "Kept", "Loaded", "Mapped", "Rounded", "Values"]
 
 
 COMING = (
@@ -92,6 +92,17 @@ class Loaded(Values):
         else:
             bits = self._load(k, at)
         return [value for each in bits for value in widened(each, self.tensor.dtype)]
+
+
+class Kept(Values):
+    """Values that stay in registers as f32, whatever is done meanwhile."""
+
+    def __init__(self, row, values: Values):
+        super().__init__(row)
+        self.registers = [values.vector(k, None) for k in range(row.split.each)]
+
+    def vector(self, k: int, at) -> list:
+        return self.registers[k]
 
 
 class Mapped(Values):

@@ -18,7 +18,7 @@ def rows_of(split: Split, crowd: int, worker, workers, m) -> tuple:
     wave, place = divided(worker, crowd)
     before = worker - place  # workers of earlier waves
     width = apply_to(reg.scalar(u32), ptx.inst.min.u32, workers - before, crowd)
-    turn = crowd * split.rows  # rows
+    turn = crowd * split.turn  # rows
     turns = apply_to(reg.scalar(u32), ptx.inst.div.u32, m + (turn - 1), turn)
 
     def row_before(parts):

@@ -18,12 +18,16 @@ UNROLL = 8
 
 
 class Cut:
-    """How a CTA's threads share its columns: each has `vector` neighbours, `lanes` threads lie side by side, and there are `groups` of those."""
+    """How a CTA's threads share its columns: each has `vector` neighbours, `lanes` threads lie side by side, and there are `groups` of those.  Of
+    `small` matrices there are few rows to add up, and CTAs of few threads find room beside the kernel before."""
 
-    def __init__(self, n: int):
+    def __init__(self, n: int, small: bool):
         self.vector = 4 if n >= 16384 and n % 4 == 0 else 1
         self.lanes = 32 if n >= 4096 else 8  # they load a line of memory or more; a sector if there are few columns
-        self.threads = 256 if n >= 65536 and self.vector == 4 else 1024
+        if small:
+            self.threads = 256 if n < 4096 else 512
+        else:
+            self.threads = 256 if n >= 65536 and self.vector == 4 else 1024
         self.groups, self.columns = self.threads // self.lanes, self.lanes * self.vector
 
 
@@ -34,19 +38,20 @@ def both(p, q):
 
 
 @functools.cache
-def column_sums(*dtypes: PtxType, hopper: bool = False) -> Kernel:
+def column_sums(*dtypes: PtxType, hopper: bool = False, small: bool = False) -> Kernel:
     """The kernel that sums matrices ("P", "N") of f32 to vectors, as many as there are types, which are those of the vectors.  `hopper`: it
-    runs on GPUs since Hopper, and may begin while the kernel before it ends."""
+    runs on GPUs since Hopper, and may begin while the kernel before it ends.  `small`: as `Cut` says."""
 
     def body(*tensors):
         if hopper:
             ptx.griddepcontrol.wait()
             ptx.griddepcontrol.launch_dependents()
         count = len(tensors) // 2
-        memory = smem.alloc(f32, (1024 * Cut(tensors[0].shape[1]).vector,), align=16)
+        cut = Cut(tensors[0].shape[1], small)
+        memory = smem.alloc(f32, (cut.threads * cut.vector,), align=16)
         for which, (x, y) in enumerate(zip(tensors[:count], tensors[count:], strict=True)):
             with ptx.if_(reg.from_(ptx.special.ctaid.y(), u32) == which):
-                add_up(x, y, smem_address(memory))
+                add_up(x, y, cut, smem_address(memory))
         ptx.ret()
 
     if len(dtypes) == 1:
@@ -62,16 +67,16 @@ def column_sums(*dtypes: PtxType, hopper: bool = False) -> Kernel:
         in_specs=tuple(Tile("P", "N", f32) for _ in dtypes),
         out_specs=tuple(Tile("N", dtype) for dtype in dtypes),
         raw_params=[("u32", "P"), ("u32", "N")],
-        grid=lambda N: (-(-N // Cut(N).columns), len(dtypes), 1),
-        block=lambda N: (Cut(N).threads, 1, 1),
+        grid=lambda N: (-(-N // Cut(N, small).columns), len(dtypes), 1),
+        block=lambda N: (Cut(N, small).threads, 1, 1),
         dependent_launch=hopper,
         arch="sm_90" if hopper else "sm_80",
     )(column_sums)
 
 
-def add_up(X, Y, base):
+def add_up(X, Y, cut: Cut, base):
     """Writes the instructions that sum one matrix X to the vector Y, with shared memory at `base`."""
-    cut, rows, n = Cut(X.shape[1]), ptx.param(u32, "P"), ptx.param(u32, "N")
+    rows, n = ptx.param(u32, "P"), ptx.param(u32, "N")
     px, py = ptx.global_ptrs(X, Y)
     thread = reg.from_(ptx.special.tid.x(), u32)
     lane, group = thread & (cut.lanes - 1), thread >> (cut.lanes.bit_length() - 1)

@@ -30,7 +30,7 @@ from pyptx.kernels._call import (
 from pyptx.kernels._keywords import Input, Nothing, Unpack, no_such_argument, renamed
 from pyptx.kernels._registers import add, apply, fma, mul, neg, sub
 from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import Split, in_registers, of_norms, paired, row_kernel, with_own
+from pyptx.kernels._rows_split import Split, in_registers, is_small, of_norms, paired, row_kernel, with_own
 from pyptx.kernels._rows_totals import Totals
 from pyptx.kernels.column_sums import column_sums
 from pyptx.types import f32, u32
@@ -40,7 +40,6 @@ __all__ = ["add_rms_norm", "layer_norm", "rms_norm"]
 
 SUMS = Tile("P", "N", f32)
 EPSILON = 2.0**-23  # of f32
-SMALL = 1024, 2**18  # elements of a row, and of a matrix, up to which no CTA has several rows
 
 
 def of_one(n: int) -> float:
@@ -48,25 +47,32 @@ def of_one(n: int) -> float:
     return 1 / max(n, 1)
 
 
-def looping_kernels(make, split, *types, loaded: Sequence, **more):
-    """The kernel that loops over rows, of matrices of the types `loaded`, and how many workers it has for rows of n elements; the same for GPUs with
-    clusters, and there for small matrices."""
-    ways = Split.looping, Split.wide_looping, Split.few_looping
-    shares = [functools.partial(of, **split.keywords, **more) for of in ways]
-    return tuple((make(share, *types), workers_of(share, loaded)) for share in shares)
+def looping_kernels(make, split, *types, loaded: Sequence, sums: Sequence, **more):
+    """(the kernel that loops over rows, of matrices of the types `loaded`, how many workers it has for rows of n elements, the kernel that adds up their
+    sums to vectors of the types `sums`); the same for GPUs with clusters, and there for small matrices."""
+    ways = {
+        Split.looping: {},
+        Split.wide_looping: {"hopper": True},
+        Split.small_looping: {"hopper": True, "small": True},
+    }
+    shares = {functools.partial(of, **split.keywords, **more): told for of, told in ways.items()}
+    return tuple(
+        (make(share, *types), workers_of(share, loaded), column_sums(*sums, **told)) for share, told in shares.items()
+    )
 
 
 def workers_of(share, loaded: Sequence):
     return constant_for_compiler(lambda n, rows=None: share(n).workers(rows, loaded))
 
 
-def looping_for(kernels, x):
-    """The one of `looping_kernels` for a matrix, and its workers.  To Dynamo, which looks into the backward for compiled autograd, there may be
-    any number of rows."""
+def looping_for(kernels, x, norm: int = 1):
+    """The one of `looping_kernels` for a matrix, its workers, and what adds up their sums.  To Dynamo, which looks into the backward for compiled
+    autograd, there may be any number of rows."""
     (rows, n), clusters, traced = x.shape, has_clusters(x), in_dynamo(x)
-    small = not traced and type(rows) is int and n <= SMALL[0] and rows * n <= SMALL[1]
-    kernel, workers = kernels[2 if clusters and small else clusters]
-    return kernel, workers(constant(n)) if traced else workers(n, rows)
+    n = constant(n) if traced or type(n) is not int else n
+    small = not traced and type(rows) is int and is_small(rows, n, 8 * x.dtype.itemsize, norm)
+    kernel, workers, sums = kernels[2 if clusters and small else clusters]
+    return kernel, workers(n) if traced else workers(n, rows), sums
 
 
 def inverse_root(total, n: int, eps: float):
@@ -144,14 +150,13 @@ def rms_norm_without_weight(split, x_type):
 
 
 def rms_norm_gradients(split, x_type, w_type):
-    looping = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type, loaded=(x_type, x_type))
-    sums = [column_sums(w_type, hopper=hopper) for hopper in (False, True)]
+    looping = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type, loaded=(x_type, x_type), sums=(w_type,))
 
     @differentiated_once
     def backward(x, w, g, *, eps=1e-6):
-        kernel, workers = looping_for(looping, x)
+        kernel, workers, sums = looping_for(looping, x)
         dx, dw = kernel(x, w, g, eps=eps, P=workers)
-        return dx, sums[has_clusters(x)](dw)
+        return dx, sums(dw)
 
     return backward
 
@@ -290,15 +295,14 @@ def make_add_rms_norm(split, x_type, residual_type, w_type):
 
     types = x_type, residual_type
     looping = looping_kernels(  # four rows beside the sums
-        add_rms_norm_backward_kernel, split, *types, w_type, loaded=2 * types, kept_f32=24, matrices=4
+        add_rms_norm_backward_kernel, split, *types, w_type, loaded=2 * types, sums=(w_type,), kept_f32=24, matrices=4
     )
-    sums = [column_sums(w_type, hopper=hopper) for hopper in (False, True)]
 
     @differentiated_once
     def backward(x, residual, w, g, gs, *, eps=1e-6):
-        kernel, workers = looping_for(looping, x)
+        kernel, workers, sums = looping_for(looping, x)
         dx, dr, dw = kernel(x, residual, w, g, gs, eps=eps, P=workers)
-        return dx, dr, sums[has_clusters(x)](dw)
+        return dx, dr, sums(dw)
 
     return add_rms_norm, backward
 
@@ -395,16 +399,16 @@ def layer_norm_without_weight(split, x_type):
 
 
 def layer_norm_gradients(split, x_type, w_type, b_type):
+    summed = tuple(filter(None, (w_type, b_type)))
     looping = looping_kernels(
-        layer_norm_backward_kernel, split, x_type, w_type, b_type, loaded=(x_type, x_type), norm=2
+        layer_norm_backward_kernel, split, x_type, w_type, b_type, loaded=(x_type, x_type), sums=summed, norm=2
     )
-    sums = [column_sums(*filter(None, (w_type, b_type)), hopper=hopper) for hopper in (False, True)]
 
     @differentiated_once
     def backward(x, w, *b_and_g, eps=1e-5):
-        kernel, workers = looping_for(looping, x)
+        kernel, workers, sums = looping_for(looping, x, norm=2)
         dx, *partial = kernel(x, w, b_and_g[-1], eps=eps, P=workers)
-        totals = sums[has_clusters(x)](*partial)
+        totals = sums(*partial)
         return dx, *(totals if b_type else (totals,))
 
     return backward
