@@ -1,11 +1,12 @@
 """`kernels.matmul` beside torch.mm (cuBLAS), bf16, randn, medians of interleaved rounds: TFLOP/s, and the ratio of ours.
 
-    python bench/gemm.py [burst] [sustained] [shapes] [weights] [gradients] [floor] [grouped] [masked] [gated] [fp8] [mx] [tune] [--rounds 5]
+    python bench/gemm.py [burst] [sustained] [shapes] [odd] [weights] [gradients] [floor] [grouped] [masked] [gated] [fp8] [mx] [tune] [--rounds 5]
 
 burst      16 launches in a row after half a second of rest
 sustained  two seconds of launches; clocks and power at their end
 shapes     squares and sizes of models, B stored (N, K) and (K, N), beside the best of cublasLt's algorithms, too; device time in a graph;
            operands stay in L2 where they fit
+odd        small and odd products, also of batches, whose results are compared with f64 first; microseconds; device time in a graph
 weights    M up to 128, device time in a graph; the weights come from memory: several take turns
 gradients  of weights: A (K, M), B (K, N), few tiles and a long K; and of whole layers, forward and backward; device time in a graph
 floor      of the weights with M of 32 to 128: the same kernels without products, and without copies of A either
@@ -37,6 +38,15 @@ LONG = (
     (768, 768, 8192), (768, 768, 16384), (768, 3072, 8192), (1024, 512, 8192), (1024, 1024, 8192),
 )  # fmt: skip
 LAYERS = ((8192, 768, 768), (12544, 512, 512), (50176, 96, 96), (50176, 384, 96), (50176, 96, 384), (8192, 3072, 768), (8192, 768, 3072), (1024, 4096, 4096))  # fmt: skip
+# (of a batch,) M, N, K, and whether B is (N, K)
+ODD = (
+    (4097, 4097, 4097, False), (4097, 4097, 4097, True), (2049, 2049, 2049, False), (1025, 1025, 1025, False), (4096, 50257, 768, True),
+    (333, 555, 777, False), (333, 555, 777, True), (100, 100, 100, False), (500, 500, 500, False), (10000, 10, 300, False), (777, 777, 778, True),
+    (2048, 16, 16, 16, False), (8192, 8, 8, 8, False), (2048, 16, 16, 256, False), (4096, 64, 64, 64, False), (2048, 48, 48, 48, False),
+    (128, 197, 197, 64, False), (128, 197, 197, 64, True), (128, 197, 64, 197, False), (64, 1, 4096, 128, True), (512, 256, 64, 256, False),
+    (1048576, 64, 64, False), (262144, 64, 128, True), (262144, 24, 16, False), (1, 1, 4096, True), (1, 4097, 4097, False), (1, 4097, 4097, True),
+    (1, 50257, 4096, False), (1, 50257, 4096, True), (8, 50257, 4096, False), (100, 100, 10001, False), (8192, 8, 4096, True), (8192, 32, 8192, True),
+)  # fmt: skip
 SMALL = [(n, n, n) for n in (512, 768, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584)]
 
 
@@ -115,6 +125,27 @@ class Bench:
                 found = self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e6, self.in_graphs(arms, nodes))
                 ratios.append(found["ours"])
             print(f"median {statistics.median(ratios):.3f}, least {min(ratios):.3f}")
+
+    def odd(self):
+        self.header("Small and odd, us (ratio), in a graph", "ours", "cuBLAS")
+        for *sizes, b_k_major in ODD:
+            *batch, m, n, k = sizes
+            a, out = self.randn(*batch, m, k), self.randn(*batch, m, n)
+            b = self.randn(*batch, n, k).mT if b_k_major else self.randn(*batch, k, n)
+            arms = {
+                "ours": lambda a=a, b=b, out=out: self.kernels.matmul(a, b, out=out),
+                "cuBLAS": lambda a=a, b=b, out=out: self.torch.matmul(a, b, out=out),
+            }
+            wanted = a.double() @ b.double()
+            off = float((arms["ours"]().double() - wanted).norm() / wanted.norm())
+            assert off < 4e-3, f"{sizes}: {off}"
+            times = self.in_graphs(arms, max(3, min(30, int(3e11 / (m * n * k)))))
+            ours, cublas = (statistics.median(times[name]) for name in arms)
+            layout = "(N, K)" if b_k_major else "(K, N)"
+            print(
+                f"| {' x '.join(map(str, sizes))} | {ours:.1f} ({cublas / ours:.2f}) | {cublas:.1f} | B {layout}",
+                flush=True,
+            )
 
     def weights(self):
         self.header("Weights from memory, GB/s (ratio), in a graph", "ours", "cuBLAS", "copy")
@@ -362,7 +393,19 @@ def named(c) -> str:
 
 
 def main() -> int:
-    parts = ("burst", "sustained", "shapes", "weights", "gradients", "floor", "grouped", "masked", "gated", "fp8")
+    parts = (
+        "burst",
+        "sustained",
+        "shapes",
+        "odd",
+        "weights",
+        "gradients",
+        "floor",
+        "grouped",
+        "masked",
+        "gated",
+        "fp8",
+    )
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("parts", nargs="*", choices=(*parts, "mx", "tune", []), default=[])
     arguments.add_argument("--rounds", type=int, default=5)

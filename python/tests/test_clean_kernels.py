@@ -13,6 +13,7 @@ import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
 from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
+from pyptx.kernels._matmul_mma import Cut, mma_kernel  # noqa: E402
 from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
 from pyptx.kernels._matmul_tiles import Config  # noqa: E402
 from pyptx.kernels._softmax_columns import column_softmax  # noqa: E402
@@ -111,6 +112,12 @@ CLEAN = {
     "matmul by streams of many rows": stream(250, 640, 256, 2, 64, 3, once=True),
     "matmul of 16 bits": lambda: kernels.matmul(half(200, 64), half(64, 96)),
     "matmul of few rows": lambda: kernels.matmul(half(16, 128), half(128, 96)),
+    "matmul of small matrices by mma": lambda: mma_kernel(bf16, bf16, batched=True, cut=Cut(16, 16, 1, 1, 2, 64, 4))(
+        half(5, 16, 72), half(5, 16, 72)
+    ),
+    "matmul of a long K in parts": lambda: kernels.matmul(half(40, 4001), half(4001, 33)),
+    "matmul of vectors": lambda: kernels.matmul(half(2, 333), half(333, 45)),
+    "matmul of vectors by rows": lambda: kernels.matmul(half(2, 1333), half(45, 1333).mT),
     "matmul by mma": lambda: kernels.matmul(torch.randn(33, 71), torch.randn(71, 45)),
     "grouped_matmul": lambda: kernels.grouped_matmul(half(100, 64), half(3, 64, 64), numbers(30, 30, 100)),
     "attention": lambda: kernels.attention(half(1, 2, 70, 64), half(1, 1, 200, 64), half(1, 1, 200, 64), causal=True),

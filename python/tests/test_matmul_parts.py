@@ -206,20 +206,24 @@ def test_one_column(dtype, major, device):
 
 
 @devices
-@pytest.mark.parametrize("shape", [(1, 64, 64), (2, 4, 8), (1, 100, 132), (3, 68, 200)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1, 64, 64), (2, 4, 8), (1, 100, 132), (3, 68, 200), (2, 1, 7), (1, 67, 129)], ids=str
+)
 def test_transposed(shape, device):
     x = torch.randn(shape, device=device)
     with pyptx.simulator(check="all"):
-        assert torch.equal(transposed_f32(x), x.mT)
+        for vector in (1,) if shape[2] % 4 else (1, 4):
+            assert torch.equal(transposed_f32(vector)(x), x.mT)
 
 
 @devices
 @majors
 @pytest.mark.parametrize("shape", [(), (3,)], ids=str)
 def test_f32_that_lies_by_columns_is_transposed(major, shape, device):
-    a, b = torch.randn(*shape, 36, 40, device=device), torch.randn(*shape, 40, 44, device=device)
-    given = turned(major, a, b)
-    with kernels.simulated_target("sm_90a"):
-        steps = [step for seen in called(*given).seen[:2] for step in seen.steps]
-        assert steps.count(_matmul_torch.by_rows) == (major[0] == "T") + (major[1] == "N")
-        assert distance(kernels.matmul(*given), a.double() @ b.double()) < 1e-3
+    for m, n, k in ((36, 44, 40), (35, 43, 41)):
+        a, b = torch.randn(*shape, m, k, device=device), torch.randn(*shape, k, n, device=device)
+        given = turned(major, a, b)
+        with kernels.simulated_target("sm_90a"):
+            steps = [step for seen in called(*given).seen[:2] for step in seen.steps]
+            assert steps.count(_matmul_torch.by_rows) == (major[0] == "T") + (major[1] == "N")
+            assert distance(kernels.matmul(*given), a.double() @ b.double()) < 1e-3

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pyptx.kernels._epilogue import NOTHING, Epilogue
 from pyptx.kernels._matmul_arguments import NAMES, width_of
 from pyptx.kernels._matmul_blackwell import blackwell_cut, blackwell_kernel
+from pyptx.kernels._matmul_cuts import cut_of, small_cut
 from pyptx.kernels._matmul_hopper import product_kernel
-from pyptx.kernels._matmul_mma import mma_kernel
+from pyptx.kernels._matmul_mma import Cut, mma_kernel
 from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel
 from pyptx.kernels._matmul_tiles import MOST_GROUPS, MULTIPROCESSORS, ROW, Config
 from pyptx.kernels._target import family
@@ -34,6 +35,7 @@ __all__ = [
     "grouped_kernel",
     "kernel_of",
     "microseconds_in_one",
+    "mma_of",
     "parted_kernel",
     "stream_of",
     "streams",
@@ -44,7 +46,8 @@ __all__ = [
 class Problem:
     """What decides how a product is computed.  `batch`: how many matrices, None for one without that dimension.  A is stored (M, K), or
     (K, M) if it is not K-major; B is stored (N, K), or (K, N).  `a_width`, `b_width`, `out_width`: the power of two, up to 32 bytes, that
-    divides the address and the strides.  `on_gpu`: False on the simulator."""
+    divides the address and the strides.  `on_gpu`: False on the simulator.  `pitched`: C has gaps between its rows.
+    `turned`: the result is C^T, of a stream.  `packed`: A and B have no gaps between their rows."""
 
     m: int
     n: int
@@ -59,6 +62,9 @@ class Problem:
     out_width: int = 32
     epilogue: Epilogue = NOTHING
     on_gpu: bool = True
+    pitched: bool = False
+    turned: bool = False
+    packed: bool = True
 
 
 def engine(on_gpu: bool, dtype: PtxType, *widths: int) -> str:
@@ -75,16 +81,35 @@ def kernel_of(p: Problem):
     if found.startswith("sm_10"):
         c = blackwell_cut(p.m, p.n, p.batch or 1, p.epilogue.gated, p.epilogue.scales == "block")
         return blackwell_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue, arch=found)
-    if not found:
-        return mma_kernel(
-            p.dtype, p.out, p.a_k_major, p.b_k_major, min(p.a_width, 16), min(p.b_width, 16), batched, p.epilogue
-        )
     gated = p.epilogue.gated
+    if p.turned:
+        c = stream_of(p.m, p.n, p.k, p.b_k_major)
+        return stream_kernel(c, p.dtype, p.b_k_major, p.out, p.epilogue, whole=False, turned=True)
+    if not found and may_stream(p) and p.m <= 128 and engine(p.on_gpu, p.dtype, p.a_width, p.b_width) == "sm_90a":
+        c = stream_of(p.m, p.n, p.k, p.b_k_major)
+        return stream_kernel(c, p.dtype, p.b_k_major, p.out, p.epilogue, whole=False)
+    if not found:
+        return mma_of(p)
+    tiles = found == "sm_90a" and p.dtype.bits == 16 and p.packed and not gated
+    if tiles and (cut := small_cut(p.m, p.n, 2 * p.k, p.batch or 1)):
+        return mma_of(p, cut)
     once = once_in(p)
     if not once and is_stream(p):
         return stream_kernel(stream_of(p.m, p.n, p.k, p.b_k_major), p.dtype, p.b_k_major, p.out, p.epilogue)
     c = blocks_of(p.m, p.n, gated=gated) if p.epilogue.scales == "block" else inside(once or estimate_of(p)[0], p)
     return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue)
+
+
+def mma_of(p: Problem, cut: Cut | None = None, parts=False):
+    """By tiles of mma.sync: of a cut, or of that which takes least.  `parts`: of K, side by side."""
+    a_width, b_width = min(p.a_width, 16), min(p.b_width, 16)
+    if cut is None and not p.epilogue.gated and p.epilogue.scales != "block":
+        cut = cut_of(p.m, p.n, p.k * p.dtype.bits // 8, p.batch or 1, min(a_width, b_width))
+    cut = None if cut == Cut() else cut
+    batched = p.batch is not None
+    return mma_kernel(
+        p.dtype, p.out, p.a_k_major, p.b_k_major, a_width, b_width, batched, p.epilogue, cut=cut, parts=parts
+    )
 
 
 def estimate_of(p: Problem) -> tuple[Config, float]:
@@ -97,7 +122,7 @@ def estimate_of(p: Problem) -> tuple[Config, float]:
 
 def may_stream(p: Problem) -> bool:
     unscaled = p.epilogue.scales != "block" and p.dtype != s8 and not p.epilogue.gated
-    return unscaled and p.batch is None and p.a_k_major
+    return unscaled and p.batch is None and p.a_k_major and not p.pitched
 
 
 def is_stream(p: Problem) -> bool:
@@ -193,7 +218,7 @@ def inside(c: Config, p: Problem) -> Config:
     sizes = (p.n, p.m) if c.turned else (p.m, p.n)
     behind = max(-size % tile for size, tile in zip(sizes, (c.bm, c.bn), strict=True))
     small = any(size < tile for size, tile in zip(sizes, (c.bm, c.bn), strict=True))
-    return c if small or behind < 8 or p.epilogue.gated or c.parts > 1 else replace(c, inside=True)
+    return c if small or behind < 8 or p.epilogue.gated or c.parts > 1 or p.pitched else replace(c, inside=True)
 
 
 # With scales of blocks there are three sets of accumulators, and K is walked in one direction only.  Two CTAs share their rows of A.

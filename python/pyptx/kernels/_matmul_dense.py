@@ -10,6 +10,7 @@ from pyptx.errors import LaunchTypeError
 from pyptx.kernels._epilogue import Epilogue
 from pyptx.kernels._matmul_arguments import NAMES, broadcast, epilogue_of, line_of, shape_of, size, types_of, width_of
 from pyptx.kernels._matmul_choice import Problem, kernel_of
+from pyptx.kernels._matmul_padded import is_padded
 from pyptx.kernels._matmul_parts import InParts, in_parts
 from pyptx.types import e4m3, s8
 
@@ -76,10 +77,25 @@ def multiply(arrays, a_k_major: bool, b_k_major: bool, dtype, result, epilogue, 
     bytes_ = dtype.bits // 8
     widths = width_of(a.shape[-1] * bytes_), width_of(b.shape[-1] * bytes_), width_of(n * result.bits // 8)
     problem = Problem(m, n, k, batch, dtype, result, a_k_major, b_k_major, *widths, epilogue, on_gpu)
+    if not isinstance(a, numpy.ndarray) and is_padded(problem):
+        wide, high, long = (-(-size * bytes_ // 16) * 16 // bytes_ for size in (n, m, k))
+        high = m if a_k_major else high
+        if not more or (high, wide) == (m, n):
+            arrays = padded(a, a_k_major, high, long), padded(b, b_k_major, wide, long)
+            return multiply((*arrays, *more), a_k_major, b_k_major, dtype, result, epilogue, on_gpu)[..., :m, :n]
     kernel = in_parts(problem) or kernel_of(problem)
     if isinstance(a, numpy.ndarray) or dtype in (e4m3, s8) or epilogue.scales is not None:
         return kernel(a, b, *more)
     return differentiable(kernel, a_k_major, b_k_major, dtype, result, epilogue, on_gpu)(a, b, *more)
+
+
+def padded(x, k_major: bool, rows: int, k: int):
+    """Zeros behind what there is, so that TMA can address the rows; XLA makes the copy."""
+    import jax
+
+    sizes = (rows, k) if k_major else (k, rows)
+    behind = [(0, size - have) for size, have in zip(sizes, x.shape[-2:], strict=True)]
+    return jax.numpy.pad(x, [(0, 0)] * (x.ndim - 2) + behind)
 
 
 @functools.cache

@@ -126,8 +126,11 @@ class StreamConfig:
 class Stream:
     """The body of the kernel of one configuration: `write` writes it."""
 
-    def __init__(self, c: StreamConfig, a: Operand, b: Operand, out: PtxType, epilogue: Epilogue, whole: bool):
+    def __init__(
+        self, c: StreamConfig, a: Operand, b: Operand, out: PtxType, epilogue: Epilogue, whole: bool, turned: bool
+    ):
         self.c, self.a, self.b, self.out, self.epilogue, self.whole = c, a, b, out, epilogue, whole
+        self.turned = turned
         self.block_of_a = c.lines * ROW
         self.stage_bytes = c.deep * (self.block_of_a + b.bytes)
         self.copied_bytes = c.deep * (a.bytes + b.bytes)  # of a stage
@@ -437,17 +440,24 @@ class Stream:
                     self.store(finished, row, column, n_size)
 
     def store(self, values, row, column, n_size):
-        size = self.out.bits // 8
+        size, apart = self.out.bits // 8, 1
         at = reg.scalar(u64)
-        ptx.inst.mul.wide.u32(at, row, n_size)
-        to = self.pointer + (at + column) * size
+        if self.turned:
+            m_size = ptx.param(u32, "M")
+            ptx.inst.mul.wide.u32(at, column, m_size)
+            at, apart = at + row, m_size
+        else:
+            ptx.inst.mul.wide.u32(at, row, n_size)
+            at = at + column
+        to = self.pointer + at * size
         values = narrowed(values, self.out) if self.whole else [narrowed([value], self.out)[0] for value in values]
         if self.whole:
             getattr(ptx.inst.st.global_, f"v{len(values)}").b32(ptx.addr(to), values)
             return
         store = ptx.inst.st.global_.b32 if size == 4 else ptx.inst.st.global_.b16
         for i, value in enumerate(values):
-            store(ptx.addr(to, size * i), value, pred=column + i < n_size)
+            store(ptx.addr(to), value, pred=column + i < n_size)
+            to = to + apart * size
 
 
 def added(one, two) -> list:
@@ -460,15 +470,17 @@ def over(number, parts: int):
 
 
 @functools.cache
-def stream_kernel(c: StreamConfig, dtype: PtxType, b_k_major=True, out: PtxType = bf16, epilogue=NOTHING, whole=True):
+def stream_kernel(
+    c: StreamConfig, dtype: PtxType, b_k_major=True, out: PtxType = bf16, epilogue=NOTHING, whole=True, turned=False
+):
     """The kernel (A, B, ...) -> C of one configuration.  A is (M, K), with M up to `c.rows`; B is (N, K), or (K, N) if it is not K-major.
-    `whole`: N is a multiple of 4."""
+    `whole`: N is a multiple of 4; not if the result is `turned`, C^T."""
     if c.rows % 8 or c.bn % (8 if c.tall else 64):
         raise ValueError(f"{c}: rows are a multiple of 8, columns of 8 where it is tall, else of 64")
     bk = ROW * 8 // dtype.bits
     a = Operand(dtype, True, c.rows, c.share, bk)
     b = Operand(dtype, b_k_major, c.bn, 1, bk)
-    stream = Stream(c, a, b, out, epilogue, whole)
+    stream = Stream(c, a, b, out, epilogue, whole, turned)
     more = epilogue.tiles()
     # Numbers, because an object that `grid` reads would be compared at each call.
     ctas, once, most = c.parts * c.share, c.once, c.resident * MULTIPROCESSORS // (c.parts * c.share)
@@ -480,7 +492,7 @@ def stream_kernel(c: StreamConfig, dtype: PtxType, b_k_major=True, out: PtxType 
 
     return kernel(
         in_specs=(a.tile((), "M", "128B"), b.tile((), "N"), *more.values()),
-        out_specs=(Tile("M", "N", out, align=8 if whole else 0),),
+        out_specs=(Tile(*("NM" if turned else "MN"), out, align=8 if whole else 0),),
         raw_params=[("u32", name) for name in ("M", "N", "K")],
         grid=grid,
         block=(c.threads, 1, 1),

@@ -8,6 +8,7 @@ from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.elements import framework_name
 from pyptx.frameworks.torch.call import is_transformed, leave_derivatives_to_eager
+from pyptx.kernel import Kernel
 from pyptx.kernels._call import autocast_type, check_apart, copied_to, dense
 from pyptx.kernels._epilogue import GATED
 from pyptx.kernels._matmul_arguments import (
@@ -23,11 +24,11 @@ from pyptx.kernels._matmul_arguments import (
     types_of,
     width_of,
 )
-from pyptx.kernels._matmul_choice import Problem, engine, grouped_kernel, kernel_of, parted_kernel
-from pyptx.kernels._matmul_parts import InParts, in_parts
+from pyptx.kernels._matmul_choice import Problem, engine, grouped_kernel, parted_kernel
+from pyptx.kernels._matmul_launches import DTYPES, launches_of
 from pyptx.kernels._matmul_tiles import MOST_GROUPS
 from pyptx.kernels._target import simulated
-from pyptx.kernels._transposed import transposed_f32
+from pyptx.kernels._transposed import MOST_LINES, transposed_f32
 from pyptx.types import bf16
 
 __all__ = ["matmul"]
@@ -38,7 +39,7 @@ FACTORS = (
 )  # types of scale factors of _matmul_scaled.py
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-DTYPES = {dtype: getattr(torch, name) for name, dtype in NAMES.items()}
+FEW = 16  # columns
 MOST = 4096  # calls that are remembered
 CALLS: dict = {}
 
@@ -147,6 +148,8 @@ class Seen:
     def pack(self, aligned: bool = False):
         if not self.tensor.is_contiguous():
             self.step(contiguous)
+        if not self.packed:  # a dimension of one element may have any stride, which would tell a wrong width
+            self.step(methodcaller("as_strided", self.tensor.shape, strides_of(self.tensor.shape)))
         if aligned and self.tensor.data_ptr() % 16:
             self.step(methodcaller("clone"))
 
@@ -190,18 +193,28 @@ class Seen:
             self.step(methodcaller("unflatten", dim, (2, self.tensor.shape[dim] // 2)))
 
     @property
+    def packed(self) -> bool:
+        return self.tensor.stride() == strides_of(self.tensor.shape)
+
+    @property
     def width(self) -> int:
         t = self.tensor
         return width_of(t.data_ptr(), *(stride * t.element_size() for stride in t.stride()[:-1]))
+
+
+def strides_of(shape) -> tuple:
+    """Of a tensor without gaps."""
+    return tuple(size(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def by_rows(t):
     """`contiguous` of what lies by columns: torch's takes three times as long."""
     lying, (*_, m, n) = t.mT, t.shape
     quick = (t.is_cuda or simulated.target) and t.dtype == torch.float32 and lying.is_contiguous()
-    if not quick or m % 4 or n % 4 or t.data_ptr() % 16 or not 0 < size(t.shape[:-2]) < 65536:
+    if not quick or not 0 < size(t.shape[:-2]) < 65536 or n > MOST_LINES:
         return t.contiguous()
-    return transposed_f32(lying.reshape(-1, n, m)).view(t.shape)
+    vector = 1 if m % 4 or n % 4 or t.data_ptr() % 16 else 4
+    return transposed_f32(vector)(lying.reshape(-1, n, m)).view(t.shape)
 
 
 def lies(t, dim: int) -> bool:
@@ -235,17 +248,23 @@ class Call:
         *batch, m, n = self.flat
         # The kernel names its tensors in another order: scales first.
         self.order = [position for position in (0, 1, 4, 5, 2, 3) if given[position] is not None]
-        column = n == 1 and m > 1 and not batch and len(self.order) == 2 and activation not in GATED
-        if column:  # B^T A^T: a stream, of rows of A
-            a, b, m, n, self.flat, self.order = b, a, n, m, (n, m), [1, 0]
-            a.step(methodcaller("reshape", (1, -1)))
-        a_k_major, b_k_major = a.orient(across=False), b.orient(across=not column)
+        alone = not batch and len(self.order) == 2 and activation not in GATED
+        column = n == 1 and alone
+        few = alone and activation is None and is_few(m, n, a, b)
+        if column or few:  # B^T A^T: a stream, of rows of A
+            a, b, m, n, self.order = b, a, n, m, [1, 0]
+            a.step(methodcaller("reshape", (1, -1)) if column else transposed)
+            if few:
+                a.pack(aligned=True)
+            else:
+                self.flat = (m, n)
+        a_k_major, b_k_major = a.orient(across=False), b.orient(across=not (column or few))
         k = a.tensor.shape[-1 if a_k_major else -2]
         b.halve(activation, b_k_major)
         out_width = width_of(n * self.dtype.itemsize, 0 if out is None or not out.is_contiguous() else out.data_ptr())
         shapes = [None if each is None else each.shape for each in given]
         epilogue, seen = epilogue_of(types, activation, shapes, self.flat)
-        if not engine(a.tensor.is_cuda, types[0], a.width, b.width, out_width):
+        if not few and not engine(a.tensor.is_cuda, types[0], a.width, b.width, out_width):
             a.pack()
             b.pack()
         for each, shape in zip(more, seen, strict=True):
@@ -258,15 +277,15 @@ class Call:
                 each.pack(aligned=True)
         problem = Problem(
             m, n, k, batch[0] if batch else None, types[0], result, a_k_major, b_k_major, a.width, b.width, out_width, epilogue,
-            a.tensor.is_cuda,
+            a.tensor.is_cuda, turned=few, packed=a.packed and b.packed,
         )  # fmt: skip
-        self.kernel = in_parts(problem) or kernel_of(problem)
+        self.kernel = launches_of(problem)
         self.alone = len(self.order) == 2
         self.plain = self.flat == self.shape and not any(self.seen[i].steps for i in self.order)
         # The positions of the kernel's tensors, for _core.remember_choice, if these are given as they are or as their `mT`.
         turns = {(): 0, (transposed,): 128}
         steps = [tuple(self.seen[i].steps) for i in self.order]
-        if self.flat == self.shape and all(each in turns for each in steps) and not isinstance(self.kernel, InParts):
+        if self.flat == self.shape and all(each in turns for each in steps) and isinstance(self.kernel, Kernel):
             self.picks = [i | turns[each] for i, each in zip(self.order, steps, strict=True)]
 
     def __call__(self, given, out):
@@ -283,6 +302,13 @@ class Call:
             return copied_to("matmul", out, self.kernel(*arrays).view(self.shape))
         self.kernel(*arrays, out=out if self.flat == self.shape else out.view(self.flat))
         return out
+
+
+def is_few(m: int, n: int, a: Seen, b: Seen) -> bool:
+    """Whether a stream of many long rows of A, where B has few columns, is quicker than tiles of both; of more columns if B^T is no copy."""
+    k, t = a.tensor.shape[-1], a.tensor
+    long = 1 < n <= FEW * (1 + lies(b.tensor, -2)) and 2048 <= m <= 16384 and k >= 4096 and t.element_size() == 2
+    return long and lies(t, -1) and engine(t.is_cuda, NAMES[str(t.dtype).removeprefix("torch.")], a.width) == "sm_90a"
 
 
 def flatten(a: Seen, b: Seen, shape) -> tuple:

@@ -1,49 +1,61 @@
 """Matrices of f32 transposed through shared memory, for products whose tensor cores take tf32 by rows of K alone."""
 
+import functools
+
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._registers import LOAD, STORE, apply, apply_to, move, smem_address
 from pyptx.types import f32, u32, u64
 
-__all__ = ["transposed_f32"]
+__all__ = ["MOST_LINES", "transposed_f32"]
 
-TILE, THREADS, VECTOR = 64, 256, 4
+TILE, THREADS = 64, 256
 PITCH = TILE + 1  # elements of a line of shared memory: of 32 neighbours of a column, two share a bank
-ABREAST = THREADS // (TILE // VECTOR)  # lines that the CTA moves at a time
+MOST_LINES = 65535 * TILE  # M, of a grid's y
 
 
 def tiles(size):
     return -(-size // TILE)
 
 
-@kernel(
-    in_specs=(Tile("B", "M", "N", f32),), out_specs=(Tile("B", "N", "M", f32),), raw_params=[("u32", "M"), ("u32", "N")],
-    grid=lambda B, M, N: (tiles(N), tiles(M), B), block=(THREADS, 1, 1), reqntid=True, arch="sm_80",
-)  # fmt: skip
-def transposed_f32(X, Y):
-    """Y[b] = X[b]^T of X (B, M, N), M and N multiples of 4."""
-    m, n = ptx.param(u32, "M"), ptx.param(u32, "N")
-    source, to = ptx.global_ptrs(X, Y)
-    base = smem_address(smem.alloc(f32, (TILE, PITCH), align=16))
-    thread = reg.from_(ptx.special.tid.x(), u32)
-    across, line = (thread & (TILE // VECTOR - 1)) * VECTOR, thread >> 4
-    column, row = (reg.from_(ptx.sreg(f"%ctaid.{axis}"), u32) * TILE for axis in "xy")
-    behind = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, reg.from_(ptx.special.ctaid.z(), u32), m) * apply_to(
-        reg.scalar(u64), ptx.inst.cvt.u64.u32, n
-    )
-    for i in range(0, TILE, ABREAST):
-        values = [reg.scalar(f32, init=0.0) for _ in range(VECTOR)]
-        inside = (row + line + i < m) & (column + across < n)
-        move(LOAD, place(source, behind, row + line + i, n, column + across), 0, values, 4 * VECTOR, pred=inside)
-        at = base + across * (4 * PITCH) + line * 4
-        for k, value in enumerate(values):
-            ptx.inst.st.shared.f32(ptx.addr(at, 4 * (k * PITCH + i)), value)
-    ptx.bar.sync(0)
-    for i in range(0, TILE, ABREAST):
-        at = base + line * (4 * PITCH) + across * 4
-        values = [apply(ptx.inst.ld.shared.f32, ptx.addr(at, 4 * (i * PITCH + k))) for k in range(VECTOR)]
-        inside = (column + line + i < n) & (row + across < m)
-        move(STORE, place(to, behind, column + line + i, m, row + across), 0, values, 4 * VECTOR, pred=inside)
-    ptx.ret()
+@functools.cache
+def transposed_f32(vector: int):
+    """The kernel Y[b] = X[b]^T of X (B, M, N).  `vector`: how many elements a thread moves at a time; 4, if M and N are multiples of 4, or 1."""
+    threads_abreast = TILE // vector
+    abreast = THREADS // threads_abreast  # lines that the CTA moves at a time
+
+    def transposed(X, Y):
+        m, n = ptx.param(u32, "M"), ptx.param(u32, "N")
+        source, to = ptx.global_ptrs(X, Y)
+        base = smem_address(smem.alloc(f32, (TILE, PITCH), align=16))
+        thread = reg.from_(ptx.special.tid.x(), u32)
+        across, line = (thread & (threads_abreast - 1)) * vector, thread >> (threads_abreast.bit_length() - 1)
+        column, row = (reg.from_(ptx.sreg(f"%ctaid.{axis}"), u32) * TILE for axis in "xy")
+        behind = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, reg.from_(ptx.special.ctaid.z(), u32), m)
+        behind = behind * apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, n)
+        for i in range(0, TILE, abreast):
+            values = [reg.scalar(f32, init=0.0) for _ in range(vector)]
+            inside = (row + line + i < m) & (column + across < n)
+            move(LOAD, place(source, behind, row + line + i, n, column + across), 0, values, 4 * vector, pred=inside)
+            at = base + across * (4 * PITCH) + line * 4
+            for k, value in enumerate(values):
+                ptx.inst.st.shared.f32(ptx.addr(at, 4 * (k * PITCH + i)), value)
+        ptx.bar.sync(0)
+        for i in range(0, TILE, abreast):
+            at = base + line * (4 * PITCH) + across * 4
+            values = [apply(ptx.inst.ld.shared.f32, ptx.addr(at, 4 * (i * PITCH + k))) for k in range(vector)]
+            inside = (column + line + i < n) & (row + across < m)
+            move(STORE, place(to, behind, column + line + i, m, row + across), 0, values, 4 * vector, pred=inside)
+        ptx.ret()
+
+    return kernel(
+        in_specs=(Tile("B", "M", "N", f32),),
+        out_specs=(Tile("B", "N", "M", f32),),
+        raw_params=[("u32", "M"), ("u32", "N")],
+        grid=lambda B, M, N: (tiles(N), tiles(M), B),
+        block=(THREADS, 1, 1),
+        reqntid=True,
+        arch="sm_80",
+    )(transposed)
 
 
 def place(pointer, behind, line, pitch, column):

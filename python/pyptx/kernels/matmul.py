@@ -1,5 +1,5 @@
 """`matmul`: matrix products.  _matmul_choice.py chooses the kernel.  The kernels are in _matmul_hopper.py (wgmma), _matmul_stream.py (wgmma,
-few rows), _matmul_blackwell.py and _matmul_scaled.py (tcgen05), _matmul_mma.py (mma.sync)."""
+few rows), _matmul_blackwell.py and _matmul_scaled.py (tcgen05), _matmul_mma.py (mma.sync), _matmul_vectors.py (a few rows)."""
 
 import sys
 from typing import Any
