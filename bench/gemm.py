@@ -1,6 +1,7 @@
 """`kernels.matmul` beside torch.mm (cuBLAS), bf16, randn, medians of interleaved rounds: TFLOP/s, and the ratio of ours.
 
-    python bench/gemm.py [burst] [sustained] [shapes] [odd] [weights] [gradients] [floor] [grouped] [masked] [gated] [fp8] [mx] [tune] [--rounds 5]
+    python bench/gemm.py [burst] [sustained] [shapes] [odd] [weights] [gradients] [floor] [grouped] [masked] [epilogues] [gated] [fp8] [mx] [tune]
+                         [--rounds 5]
 
 burst      16 launches in a row after half a second of rest
 sustained  two seconds of launches; clocks and power at their end
@@ -12,6 +13,7 @@ gradients  of weights: A (K, M), B (K, N), few tiles and a long K; and of whole 
 floor      of the weights with M of 32 to 128: the same kernels without products, and without copies of A either
 grouped    kernels.grouped_matmul beside torch._grouped_mm
 masked     the same of (experts, rows, K) of which some count, bf16 and fp8, beside torch.bmm of all rows
+epilogues  bias, activations and residuals in the epilogue beside torch's kernels, one after the other; microseconds in a graph
 gated      swiglu in the epilogue, beside the product and kernels.swiglu behind it
 fp8        with scales of tensors and of blocks, beside torch._scaled_mm and our own bf16
 mx         mxfp8 and nvfp4 beside our own bf16 (sm_100a and sm_103a; nothing here has run it)
@@ -48,6 +50,7 @@ ODD = (
     (1, 50257, 4096, False), (1, 50257, 4096, True), (8, 50257, 4096, False), (100, 100, 10001, False), (8192, 8, 4096, True), (8192, 32, 8192, True),
 )  # fmt: skip
 SMALL = [(n, n, n) for n in (512, 768, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584)]
+EPILOGUES = ((4096, 4096, 4096), (1024, 4096, 4096), (8192, 768, 768), (8192, 3072, 768), (8192, 768, 3072), (50176, 96, 96), (50176, 384, 96), (12544, 512, 512), (64, 4096, 4096), (128, 14336, 4096))  # fmt: skip
 
 
 class Bench:
@@ -286,6 +289,38 @@ class Bench:
             flops = 2 * int(counts.sum()) * n * k
             self.report(f"{experts} x {rows} x {n} x {k}", flops / 1e9, self.bursts(arms, 8, 0.2))
 
+    def epilogues(self):
+        """Each cell: ours, and how many times as long torch's kernels take; results are compared before."""
+        torch, F = self.torch, self.torch.nn.functional
+        given = {
+            "none": {}, "bias": {"bias": 1}, "bias, gelu": {"bias": 1, "activation": "gelu"}, "bias, silu": {"bias": 1, "activation": "silu"},
+            "residual": {"residual": 1}, "bias, gelu, residual": {"bias": 1, "activation": "gelu", "residual": 1},
+        }  # fmt: skip
+        self.header("Epilogues, microseconds (torch's kernels by ours)", *given)
+        for m, n, k in EPILOGUES:
+            a, w, out = self.randn(m, k), self.randn(n, k) / k**0.5, self.randn(m, n)
+            more = {"bias": self.randn(n), "residual": self.randn(m, n)}
+            cells = []
+            for options in given.values():
+                told = {name: more.get(name, value) for name, value in options.items()}
+
+                def theirs(told=told, a=a, w=w):
+                    if "residual" in told and len(told) == 1:
+                        return torch.addmm(told["residual"], a, w.mT)
+                    z = F.linear(a, w, told.get("bias"))
+                    z = getattr(F, told["activation"])(z) if "activation" in told else z
+                    return z + told["residual"] if "residual" in told else z
+
+                def ours(told=told, a=a, w=w, out=out):
+                    return self.kernels.matmul(a, w.mT, out=out, **told)
+
+                torch.testing.assert_close(ours(), theirs(), rtol=3e-2, atol=3e-2)
+                nodes = max(3, min(40, int(1e12 / (m * n * k))))
+                times = self.in_graphs({"ours": ours, "torch": theirs}, nodes)
+                mine, other = (statistics.median(each) for each in times.values())
+                cells.append(f"{mine:.1f} ({other / mine:.2f})")
+            print(f"| {m} x {n} x {k} | {' | '.join(cells)} |", flush=True)
+
     def gated(self):
         self.header("swiglu, TFLOP/s (ratio)", "in the epilogue", "behind the product", "torch.mm, then torch")
         silu, kernels = self.torch.nn.functional.silu, self.kernels
@@ -394,18 +429,8 @@ def named(c) -> str:
 
 def main() -> int:
     parts = (
-        "burst",
-        "sustained",
-        "shapes",
-        "odd",
-        "weights",
-        "gradients",
-        "floor",
-        "grouped",
-        "masked",
-        "gated",
-        "fp8",
-    )
+        "burst", "sustained", "shapes", "odd", "weights", "gradients", "floor", "grouped", "masked", "epilogues", "gated", "fp8",
+    )  # fmt: skip
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("parts", nargs="*", choices=(*parts, "mx", "tune", []), default=[])
     arguments.add_argument("--rounds", type=int, default=5)

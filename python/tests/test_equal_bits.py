@@ -6,11 +6,18 @@ add (manual 9.7.3), as the simulator never does.
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 from pyptx import kernels  # noqa: E402
+from pyptx.kernels import _matmul_hopper  # noqa: E402
+from pyptx.kernels._epilogue import Epilogue  # noqa: E402
+from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
+from pyptx.kernels._matmul_tiles import Config  # noqa: E402
+from pyptx.types import bf16  # noqa: E402
 
 
 def hopper():
@@ -61,6 +68,13 @@ def fp8(*shape):
     return (torch.randn(shape) * 0.5).to(torch.float8_e4m3fn)
 
 
+def three_ctas():
+    """A product whose tiles are three for each CTA."""
+    with mock.patch.object(_matmul_hopper, "MULTIPROCESSORS", 3):
+        epilogue = Epilogue(bf16, "gelu", bf16)
+        return product_kernel.__wrapped__(Config(128, 256, 4, beside=2), bf16, epilogue=epilogue)
+
+
 CASES = {
     "rms_norm": lambda: with_gradients(kernels.rms_norm, randn(9, 1000), randn(1000)),
     "rms_norm, f32": lambda: with_gradients(
@@ -102,6 +116,9 @@ CASES = {
         bias=randn(136),
         residual=randn(200, 136),
         activation="silu",
+    ),
+    "matmul, epilogue beside the next tile": lambda: forward(
+        three_ctas(), randn(264, 656), randn(648, 656), randn(648), randn(264, 648)
     ),
     "matmul, odd": lambda: forward(kernels.matmul, randn(33, 71), randn(71, 45)),
     "grouped_matmul": lambda: forward(

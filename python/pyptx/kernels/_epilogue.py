@@ -12,24 +12,11 @@ import inspect
 from dataclasses import dataclass
 
 from pyptx import Tile, ptx, reg
-from pyptx.kernels._registers import add, apply, constant, mul, widened
-from pyptx.kernels.gated import gelu, silu
+from pyptx.kernels._activations import GATED, activated
+from pyptx.kernels._registers import add, apply, mul, widened
 from pyptx.types import PtxType, b16, b32, f32, u32, u64
 
-__all__ = ["ACTIVATIONS", "GATED", "NOTHING", "BlockScales", "Epilogue", "Finisher", "with_tensors"]
-
-
-def relu(x):
-    return apply(ptx.inst.max.NaN.f32, x, constant(0.0)), None
-
-
-# Tuples, because a list or dict, which can change, would be compared at each call of a kernel whose body reads it.
-ACTIVATIONS, GATED = ("relu", "gelu", "silu"), ("swiglu", "geglu")
-
-
-def activation_of(name: str):
-    """The activation, or the one of the gate if it is gated: a function from a register to (value, derivative)."""
-    return relu if name == "relu" else gelu if name in ("gelu", "geglu") else silu
+__all__ = ["NOTHING", "BlockScales", "Epilogue", "Finisher", "with_tensors"]
 
 
 @dataclass(frozen=True)
@@ -140,10 +127,10 @@ class BlockScales:
 
 class Finisher:
     """The instructions of an epilogue.  `whole`: columns that are asked for together lie all inside of C, or all outside, and the first of them
-    is a multiple of their number."""
+    is a multiple of their number.  out: the type of C."""
 
-    def __init__(self, of: Epilogue, tensors: dict, n, whole: bool):
-        self.of, self.n, self.whole = of, n, whole
+    def __init__(self, of: Epilogue, tensors: dict, n, whole: bool, out: PtxType):
+        self.of, self.n, self.whole, self.out = of, n, whole, out
         self.pointers = dict(zip(tensors, ptx.global_ptrs(*tensors.values()), strict=True)) if tensors else {}
         self.factor = None
         if of.scales == "tensor":
@@ -154,14 +141,17 @@ class Finisher:
 
     def columns(self, column, count: int, batch=None):
         """(factors, biases) of neighbouring columns, followed by those of their up columns; None if the epilogue has none."""
-        factors = biases = None
-        if self.of.scales == "row":
-            width = self.n + self.n if self.of.gated else self.n
-            at = column if batch is None else flat(batch, width, column)
-            factors = self.of_halves(self.pointers["SCALE_B"], f32, at, column, count)
-        if self.of.bias is not None:
-            biases = self.of_halves(self.pointers["BIAS"], self.of.bias, column, column, count)
-        return factors, biases
+        return tuple(self.line_of(name, column, count, batch) for name in ("SCALE_B", "BIAS"))
+
+    def line_of(self, name: str, column, count: int, batch=None):
+        """The scales of B, or biases, of neighbouring columns, followed by those of their up columns; None if the epilogue has none."""
+        if name == "BIAS":
+            return self.of.bias and self.of_halves(self.pointers[name], self.of.bias, column, column, count)
+        if self.of.scales != "row":
+            return None
+        width = self.n + self.n if self.of.gated else self.n
+        at = column if batch is None else flat(batch, width, column)
+        return self.of_halves(self.pointers[name], f32, at, column, count)
 
     def of_halves(self, pointer, dtype, *where) -> list:
         found = self.load(pointer, dtype, *where)
@@ -170,35 +160,39 @@ class Finisher:
     def line(self, row, m, batch=None):
         """The function (values, column, columns) -> values that finishes values of one row of C.  If the activation is gated, the values of the
         gates come first, and it returns half as many."""
-        factor, residual, inside = self.factor, None, None
-        number = row if batch is None else flat(batch, m, row)
-        if self.of.scales == "row" or self.of.residual is not None:
-            inside = row < m
-        if self.of.scales == "row":
-            factor = reg.scalar(f32, init=0.0)
-            ptx.inst.ld.global_.nc.f32(factor, ptx.addr(self.pointers["SCALE_A"] + number * 4), pred=inside)
+        factor, residual = self.factor_of(row, m, batch), None
         if self.of.residual is not None:
-            residual = reg.scalar(u64)
-            wide(residual, number, self.n)
+            residual, inside = reg.scalar(u64), row < m
+            wide(residual, row if batch is None else flat(batch, m, row), self.n)
 
         def finish(values, column, columns):
-            factors, biases = columns
-            if factor is not None:
-                values = [mul(value, factor) for value in values]
-            if factors is not None:
-                values = [mul(value, each) for value, each in zip(values, factors, strict=True)]
-            if biases is not None:
-                values = [add(value, bias) for value, bias in zip(values, biases, strict=True)]
-            if self.of.activation is not None:
-                values = activated(self.of.activation, values)
-            if residual is not None:
-                more = self.load(
-                    self.pointers["RESIDUAL"], self.of.residual, residual + column, column, len(values), inside
-                )
-                values = [add(value, each) for value, each in zip(values, more, strict=True)]
-            return values
+            values = self.scaled(values, factor, *columns)
+            if residual is None:
+                return values
+            more = self.load(
+                self.pointers["RESIDUAL"], self.of.residual, residual + column, column, len(values), inside
+            )
+            return [add(value, each) for value, each in zip(values, more, strict=True)]
 
         return finish
+
+    def factor_of(self, row, m, batch=None):
+        """What the scales of A, and those of tensors, make of a row of C; None if there are none."""
+        if self.of.scales != "row":
+            return self.factor
+        factor, number = reg.scalar(f32, init=0.0), row if batch is None else flat(batch, m, row)
+        ptx.inst.ld.global_.nc.f32(factor, ptx.addr(self.pointers["SCALE_A"] + number * 4), pred=row < m)
+        return factor
+
+    def scaled(self, values, factor, factors, biases) -> list:
+        """The values before the residual is added: `factor` belongs to their row, factors and biases to their columns."""
+        if factor is not None:
+            values = [mul(value, factor) for value in values]
+        if factors is not None:
+            values = [mul(value, each) for value, each in zip(values, factors, strict=True)]
+        if biases is not None:
+            values = [add(value, bias) for value, bias in zip(values, biases, strict=True)]
+        return values if self.of.activation is None else activated(self.of.activation, values, self.out)
 
     def load(self, pointer, dtype, index, column, count: int, inside=None):
         """The f32 values of `count` neighbouring columns, zeros outside of C."""
@@ -224,13 +218,6 @@ class Finisher:
         load = ptx.inst.ld.global_.nc.b32 if dtype == f32 else ptx.inst.ld.global_.nc.b16
         load(value, ptx.addr(at, i * dtype.bits // 8), pred=guard)
         return apply(ptx.inst.mov.b32, value) if dtype == f32 else widened(value, dtype)[0]
-
-
-def activated(name: str, values: list) -> list:
-    if name not in GATED:
-        return [activation_of(name)(value)[0] for value in values]
-    gates, ups = values[: len(values) // 2], values[len(values) // 2 :]
-    return [mul(activation_of(name)(gate)[0], up) for gate, up in zip(gates, ups, strict=True)]
 
 
 def wide(result, a, b):

@@ -3,8 +3,9 @@
 import functools
 
 from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.kernels._activations import ACTIVATIONS, GATED
 from pyptx.kernels._call import contents
-from pyptx.kernels._epilogue import ACTIVATIONS, GATED, Epilogue
+from pyptx.kernels._epilogue import Epilogue
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32
 
 __all__ = [

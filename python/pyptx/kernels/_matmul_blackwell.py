@@ -72,6 +72,8 @@ class Slots(Ring):
 class Product:
     """The body of the kernel of one configuration: `write` writes it."""
 
+    residual_copied = False  # as tiles; each thread loads its part
+
     def __init__(
         self, c: Config, a: Operand, b: Operand, out: PtxType, batched: bool, epilogue: Epilogue, grouped: bool, masked: bool
     ):  # fmt: skip
@@ -230,7 +232,7 @@ class Product:
         c, slots = self.c, Slots()
         quarter = self.warp & 3
         self.base = address(self.staged) + quarter * (2 * LINES * ROW)
-        self.finisher = Finisher(self.epilogue, self.more, ptx.param(u32, "N"), whole=True)
+        self.finisher = Finisher(self.epilogue, self.more, ptx.param(u32, "N"), True, self.out)
         drained = address(self.drained)
         if c.cm > 1:
             ptx.inst.mapa.shared__cluster.u32(drained, drained, 0)

@@ -64,7 +64,8 @@ class BlockSums:
             self.one.begin()
             self.one.finish(0, left > 0)
         self.meet(BEGUN, ptx.bar.sync, first)
-        self.store.pack([self.acc], place)
+        self.store.keep(place)
+        self.store.convert([self.acc])
         self.store.all()
 
     def meet(self, number: int, barrier, whose):

@@ -97,7 +97,17 @@ def kernel_of(p: Problem):
     if not once and is_stream(p):
         return stream_kernel(stream_of(p.m, p.n, p.k, p.b_k_major), p.dtype, p.b_k_major, p.out, p.epilogue)
     c = blocks_of(p.m, p.n, gated=gated) if p.epilogue.scales == "block" else inside(once or estimate_of(p)[0], p)
+    c = with_beside(c, p.k * p.dtype.bits // 8, p.epilogue)
     return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue)
+
+
+def with_beside(c: Config, k_bytes: int, epilogue: Epilogue) -> Config:
+    """The configuration with `Config.beside`.  Of narrow tiles the warpgroups themselves drift apart, so that one multiplies beside the epilogue
+    of the other; of few steps there is nothing to run beside; with many, finer pieces leave no step waiting."""
+    if epilogue == NOTHING:
+        return c
+    steps = -(-k_bytes // ROW)
+    return replace(c, beside=0 if c.bn <= 128 or steps < 10 else 4 if steps < 32 else 2)
 
 
 def mma_of(p: Problem, cut: Cut | None = None, parts=False):
@@ -259,7 +269,7 @@ def slim(bn: int, alone: float, pair: float) -> list:
 # the small tiles, multicast or not: 2 bm + bn (1 + bm / 64) clocks for 64 of K.  Blocks of (K, N) are 64 columns wide, so that 96
 # or 144 columns fetch more than they need, unless the tile is turned: then these are rows of A.
 CANDIDATES = (
-    (Config(128, 256, 4), (0.687, 1.79), (0.672, 1.97)),
+    (Config(128, 256, 4), (0.680, 1.79), (0.672, 1.97)),
     (Config(128, 224, 3), (0.593, 2.11), (0.665, 1.95)),
     (Config(128, 208, 4), (0.547, 2.50), None),
     (Config(128, 208, 5, turned=True), None, (0.520, 3.20)),
@@ -500,6 +510,7 @@ def grouped_kernel(
             if scaled
             else configuration(each, n, k, experts, 16, b_k_major, True, gated)
         )
+        c = with_beside(c, k * kind.bits // 8, epilogue)
         return product_kernel(c, kind, True, b_k_major, out, epilogue=epilogue, grouped=True, masked=masked)
     widths = min(a_width, 16), min(b_width, 16)
     return mma_kernel(kind, out, True, b_k_major, *widths, epilogue=epilogue, grouped=True, masked=masked)

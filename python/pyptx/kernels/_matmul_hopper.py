@@ -8,8 +8,9 @@ What surprises, and why:
 - CTAs of a cluster that need the same rows of A, or the same columns of B, each fetch a part of them and multicast it.  A stage
   is therefore free only when the consumers of all CTAs of the cluster have read it.
 - One group of wgmma stays in flight while the next is issued; the stage before is released when the newer one is on its way.
-- Accumulators are rounded to 16-bit values in other registers (`pack`), which are stored (_matmul_store.py) while the first products of
-  the next tile run.  So the tensor cores wait only for the conversion.
+- Accumulators are rounded to 16-bit values in other registers, which are stored (_matmul_store.py) while the first products of the next
+  tile run, two steps of which are in flight.  So the tensor cores wait only for the conversion.  An activation takes longer: accumulators
+  go to other registers, and it takes some columns beside each step of the next tile.
 - Tiles are taken in groups of some rows of tiles, column by column, so that what all CTAs read at one time is close to a square
   and stays in L2.
 
@@ -22,8 +23,9 @@ from dataclasses import replace
 
 from pyptx import ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, Epilogue
+from pyptx.kernels._matmul_ahead import Line
 from pyptx.kernels._matmul_blocks import BlockSums, PairedSums
-from pyptx.kernels._matmul_store import BUFFERS, Store, chunk_of
+from pyptx.kernels._matmul_store import Store, chunk_of
 from pyptx.kernels._matmul_tiles import (
     MOST_GROUPS,
     MULTIPROCESSORS,
@@ -48,6 +50,10 @@ from pyptx.types import PtxType, b32, bf16, f32, s8, s32, u8, u32, u64
 __all__ = ["product_kernel"]
 
 WARPS = 4
+WORKING = 40  # registers of a consumer besides accumulators and what waits to be stored
+MOST_SHARED = (
+    232_448 - 1024
+)  # bytes of shared memory that a CTA may have, less what barriers and gaps between allocations take
 
 
 class Product:
@@ -66,8 +72,16 @@ class Product:
         self.chunk, self.swizzled = chunk_of(c.bn // c.parts, out.bits)
         self.swizzled |= c.turned  # the parts of turned tiles are 128 bytes wide
         self.threads = WARPGROUP * (c.consumers + 1)
+        ahead = c.overlap and epilogue != NOTHING and self.blocks == 1 and epilogue.scales != "block"
+        residual = epilogue.residual
+        self.residual_copied = ahead and residual is not None and residual.bits == out.bits
+        self.ahead = ahead and (residual is None or self.residual_copied)
+        self.packs = not self.ahead or (epilogue.activation is None and residual is None)
+        self.halves = 2 if epilogue.gated else 1
+        self.lines = self.lines_ahead() if self.ahead else []
+        self.buffers = self.buffers_ahead() if self.residual_copied else 2
         # Registers for a thread of the producer and of a consumer, if equal shares (168, or 128 with three consumers) are too few.
-        wide = self.blocks * c.bn >= 192 or epilogue.scales == "block"
+        wide = self.blocks * c.bn >= 192 or epilogue.scales == "block" or (self.ahead and c.bn >= 112)
         self.registers = {2: (40, 232) if wide else None, 3: (32, 160)}.get(c.consumers)
 
     @property
@@ -75,22 +89,70 @@ class Product:
         """The bytes of 64 rows of a chunk, which are stored together."""
         return 64 * self.chunk * self.out.bits // 8
 
+    @property
+    def at_once(self) -> int:
+        """How many parts of a tile are stored before the next tile begins.  The others wait as accumulators, as many as there are registers for,
+        until its products run, or as values of C, if these are made quickly."""
+        if self.packs:
+            return 0
+        parts = self.columns // self.chunk
+        if not self.c.beside:
+            return parts
+        registers = {1: 255, 2: 168}.get(self.c.consumers) if self.registers is None else self.registers[1]
+        return max(0, parts - (registers - WORKING - self.c.bn // 2) // (self.c.bn // 2 // parts))
+
+    def lines_ahead(self) -> list:
+        """What an epilogue reads of rows and columns, as much as there is room for."""
+        e, room, found = self.epilogue, self.room(2) // self.c.consumers, []
+        lines = [Line("SCALE_A", f32, 64 * 4)] if e.scales == "row" else []
+        if e.bias:
+            lines.append(Line("BIAS", e.bias, self.c.bn * e.bias.bits // 8))
+        if e.scales == "row":
+            lines.append(Line("SCALE_B", f32, self.c.bn * 4))
+        for line in lines:
+            if sum(each.bytes for each in (*found, line)) <= room:
+                found.append(line)
+        return found
+
+    @property
+    def line_bytes(self) -> int:
+        """Of one consumer."""
+        return sum(line.bytes for line in self.lines)
+
+    def room(self, buffers: int) -> int:
+        """The bytes of shared memory that so many buffers a consumer leave."""
+        c, ends = self.c, 4 * MOST_GROUPS * self.grouped
+        return MOST_SHARED - c.stages * self.stage_bytes - c.consumers * buffers * self.buffer - ends
+
+    def buffers_ahead(self) -> int:
+        """How many buffers a consumer has, each for 64 rows of a chunk of C: as many as there is room for, if the residual is fetched there."""
+        lines, parts = self.line_bytes * self.c.consumers, self.columns // self.chunk
+        return next((count for count in range(parts, 2, -1) if self.room(count) >= lines), min(parts, 2))
+
     def write(self, A, B, C, OFFS=None, **more):
         c, self.more = self.c, more
         self.maps = A.tma_desc(), B.tma_desc(), C.tma_desc()
         if c.turned:
             self.maps = self.maps[1], self.maps[0], self.maps[2]
         self.ring = smem.alloc(u8, c.stages * self.stage_bytes, align=1024)
-        self.staged = smem.alloc(u8, c.consumers * BUFFERS * self.buffer, align=1024)
+        self.staged = smem.alloc(u8, c.consumers * self.buffers * self.buffer, align=1024)
         self.full, self.empty = smem.mbarrier(c.stages), smem.mbarrier(c.stages)
+        if self.lines:
+            self.kept = smem.alloc(b32, c.consumers * self.line_bytes // 4)
+        if self.residual_copied:
+            self.residual_map = more["RESIDUAL"].tma_desc()
+            self.arrived = smem.mbarrier(c.consumers * (self.columns // self.chunk))
         thread = reg.from_(ptx.special.tid.x(), u32)
         warpgroup = thread >> 7
         with ptx.if_(thread == 32):
-            fetch_maps(self.maps)
+            fetch_maps((*self.maps, self.residual_map) if self.residual_copied else self.maps)
         with ptx.if_(thread == 0):
             for stage in range(c.stages):
                 ptx.mbarrier.init(self.full[stage], 1)
                 ptx.mbarrier.init(self.empty[stage], c.cm * c.cn * c.consumers * WARPS)
+            if self.residual_copied:
+                for part in range(c.consumers * (self.columns // self.chunk)):
+                    ptx.mbarrier.init(self.arrived[part], 1)
             ptx.fence.mbarrier_init()
         if c.cm * c.cn > 1:
             ptx.cluster.sync()
@@ -220,7 +282,7 @@ class Product:
         self.prepare_release(thread)
         self.acc = [reg.array(self.acc_type, c.bn // 2) for _ in range(self.blocks)]
         if c.parts > 1:
-            for _ in self.tiles("consume").places():
+            for _ in self.tiles("consume").places(self.begin):
                 self.sum(None)
                 self.leave(thread, consumer)
             ptx.cluster.sync()
@@ -235,18 +297,19 @@ class Product:
             sums.end()
             store.finish()
             return
-        for place in self.tiles("consume").places():
+        for place in self.tiles("consume").places(None if self.parted else self.begin):
             place = place._replace(row=place.row + first)
             if self.parted:
                 self.sum_lines(thread + consumer * WARPGROUP, place.batch)
             else:
-                self.sum(store)
-            store.pack(self.acc, place)
+                self.sum(store, place)
+            if not self.ahead:
+                store.keep(place)
+            store.turn(self.acc)
             if not c.overlap:
                 store.all()
         if c.overlap:
-            with ptx.if_(store.waiting == 1):
-                store.all()
+            store.all()
         store.finish()
 
     # Parts of K: each CTA of a cluster leaves its sums in shared memory, in place of the stages; then each adds up a part of the columns
@@ -305,36 +368,42 @@ class Product:
         store = Store(self, thread, consumer, columns)
         for place in self.tiles("gather").places():
             row, column = place.row + consumer * (self.blocks * 64), place.column + self.part * columns
-            store.pack(sums, place._replace(row=row, column=column))
+            store.keep(place._replace(row=row, column=column))
+            store.convert(sums)
             store.all()
         store.finish()
 
-    def sum(self, store: "Store | None"):
-        """Adds up the products of a tile; the tile before is stored beside the first of them."""
-        peeled = store.parts if self.c.overlap else 1
-        for k in range(peeled):
-            if k:
-                with ptx.if_(self.steps > k):
-                    self.multiply(first=False)
-            else:
-                self.multiply(first=True)
-            if self.c.overlap:
-                with ptx.if_(store.waiting == 1):
-                    store.part(k)
-        for _ in ptx.range_(peeled, self.steps, dtype=u32):
-            self.multiply(first=False)
+    def begin(self):
+        """Begins a tile, whose place need not be known."""
+        self.issue(self.acc, True)
+        ptx.inst.mov.u32(self.before, self.position.stage)
+        self.position.advance()
+
+    def sum(self, store: "Store | None", place=None):
+        """Adds up the products of a tile that has begun; the tile before is stored beside the first of them, of which two are in flight."""
+        work = [functools.partial(store.if_waiting, write) for write in store.later()] if self.c.overlap else []
+        if self.ahead:
+            work.append(lambda: store.fetch(place))
+            if self.residual_copied:
+                work.append(store.ahead.fetch_residual)
+        for k, write in enumerate(work):
+            with ptx.if_(self.steps > k + 1):
+                self.issue(self.acc, False)
+            write()
+            with ptx.if_(self.steps > k + 1):
+                self.step()
+        for _ in ptx.range_(len(work) + 1, self.steps, dtype=u32):
+            self.issue(self.acc, False)
+            self.step()
         ptx.wgmma.wait_group(0)
         self.release(self.before)
 
-    def multiply(self, first: bool):
-        """Starts the products of one stage, waits for those of the stage before, and frees that."""
-        at = self.position
-        self.issue(self.acc, first)
-        if not first:
-            ptx.wgmma.wait_group(1)
-            self.release(self.before)
-        ptx.inst.mov.u32(self.before, at.stage)
-        at.advance()
+    def step(self):
+        """Waits for the products of the stage before the newest, and frees it."""
+        ptx.wgmma.wait_group(1)
+        self.release(self.before)
+        ptx.inst.mov.u32(self.before, self.position.stage)
+        self.position.advance()
 
     def issue(self, accumulators, first: bool):
         """Starts the products of one stage.  `first`: they replace what the accumulators hold, instead of being added."""

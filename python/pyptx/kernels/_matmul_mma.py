@@ -322,7 +322,7 @@ class Tensor:
             self.thread, warp = lane, reg.scalar(u32, init=0)
         self.rows = self.m  # rows of A
         row, column = self.find_tile(OFFS)
-        self.finisher = Finisher(self.epilogue, more, self.n, whole=False)
+        self.finisher = Finisher(self.epilogue, more, self.n, False, self.out)
         stages = Stages(self, row, column)
         warp_row = (warp & (cut.down - 1)) * (16 * self.high)
         warp_column = (warp >> (cut.down.bit_length() - 1)) * (8 * self.eights)

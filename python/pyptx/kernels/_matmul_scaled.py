@@ -15,7 +15,8 @@ import torch
 from pyptx import Tile, kernel, ptx, reg, types
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.elements import framework_name
-from pyptx.kernels._epilogue import GATED, Epilogue, with_tensors
+from pyptx.kernels._activations import GATED
+from pyptx.kernels._epilogue import Epilogue, with_tensors
 from pyptx.kernels._matmul_arguments import NAMES, broadcast, size, types_of
 from pyptx.kernels._matmul_blackwell import LINES, MULTIPROCESSORS, SLOTS, THREADS, Product
 from pyptx.kernels._matmul_tiles import ROW, Config, Operand

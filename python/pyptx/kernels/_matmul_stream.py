@@ -409,7 +409,7 @@ class Stream:
         """Stores what is staged, four neighbours at a time."""
         c = self.c
         m_size, n_size = ptx.param(u32, "M"), self.n
-        finisher = Finisher(self.epilogue, self.more, n_size, self.whole)
+        finisher = Finisher(self.epilogue, self.more, n_size, self.whole, self.out)
         (lines, wide), threads = c.area, c.consumers * WARPGROUP
         start, quads, first_row, end = self.staged, wide // 4, 0, None
         if c.parts > 1:

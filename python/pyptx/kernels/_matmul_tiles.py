@@ -37,6 +37,7 @@ class Config:
         overlaps the one before, that one stores.
     l2: how much L2 reads at a time.
     ahead: steps of B (weights, which are read once) that are fetched to L2 before the kernel ahead has ended; L2 then evicts B before A.
+    beside: groups of eight columns of a tile whose activation runs beside one step of the next tile; 0: all of it ends before.
     """
 
     bm: int = 128
@@ -53,6 +54,7 @@ class Config:
     inside: bool = False
     l2: str = "256B"
     ahead: int = 0
+    beside: int = 4
 
     @classmethod
     def split(cls, bm: int, bn: int, stages: int, consumers: int = 2, parts: int = 2) -> "Config":
@@ -269,6 +271,8 @@ def kernel_of_tiles(body, name: str, multiprocessors: int, threads: int, lines: 
     rows = "M" if a.k_major and not grouped and epilogue.scales != "block" else None
     part = (body.chunk, lines) if turned else (lines, body.chunk)
     box, swizzle = (1,) * len(batch) + part, "128B" if body.swizzled else None
+    if body.residual_copied:
+        more["RESIDUAL"] = Tile(*batch, "M", "N", epilogue.residual, tma_box=box, tma_swizzle=swizzle)
     return kernel(
         in_specs=(a.tile(each, "M", c.l2), b.tile(("E",) if grouped else each, "N", c.l2), *more.values()),
         out_specs=(

@@ -9,8 +9,8 @@ from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.elements import framework_name
 from pyptx.frameworks.torch.call import is_transformed, leave_derivatives_to_eager
 from pyptx.kernel import Kernel
+from pyptx.kernels._activations import GATED
 from pyptx.kernels._call import autocast_type, check_apart, copied_to, dense
-from pyptx.kernels._epilogue import GATED
 from pyptx.kernels._matmul_arguments import (
     ARGUMENTS,
     NAMES,

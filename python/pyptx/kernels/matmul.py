@@ -6,8 +6,8 @@ from typing import Any
 
 from pyptx import _core
 from pyptx.errors import LaunchValueError
+from pyptx.kernels._activations import GATED
 from pyptx.kernels._call import check_arrays, compiling
-from pyptx.kernels._epilogue import GATED
 from pyptx.kernels._keywords import Operands, Unpack, renamed
 from pyptx.kernels._matmul_arguments import ARGUMENTS
 from pyptx.kernels._target import simulated
