@@ -61,7 +61,7 @@ class Body:
         self.n, self.k, self.m = ptx.param(u32, "N"), ptx.param(u32, "K"), reg.scalar(u32, init=self.rows)
         self.thread = reg.from_(ptx.special.tid.x(), u32)
         self.lane, self.warp = self.thread & 31, self.thread >> 5
-        self.finisher = Finisher(self.epilogue, more, self.n, whole=False)
+        self.finisher = Finisher(self.epilogue, more, self.n, False, self.out)
         block, self.batch = reg.from_(ptx.special.ctaid.x(), u32), None
         first, behind = reg.scalar(u32, init=0), copied(self.k)
         if self.batched or self.parts:
