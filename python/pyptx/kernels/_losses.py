@@ -78,22 +78,17 @@ class Losses:
         LOAD.f32(loss, ptx.addr(self.place(self.losses, row)), pred=there)
         if not self.mean:
             return [loss]
-        index, counts = (
-            index_at(self.target.dtype, ptx.addr(self.place(self.target, row)), pred=there),
-            reg.scalar(pred),
-        )
+        index = index_at(self.target.dtype, ptx.addr(self.place(self.target, row)), pred=there)
+        counts = reg.scalar(pred)
         ptx.inst.setp.ne.and_.s64(counts, index, self.ignore_index, there)
         if self.weight is None:
             return [loss, apply(ptx.inst.selp.f32, 1.0, 0.0, counts)]
-        ptx.inst.setp.lt.and_.u64(
-            counts, index, apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, ptx.param(u32, "N")), counts
-        )
-        dtype, place = (
-            self.weight.dtype,
-            self.place(self.weight, apply_to(reg.scalar(u32), ptx.inst.cvt.u32.u64, index)),
-        )
+        classes = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, ptx.param(u32, "N"))
+        ptx.inst.setp.lt.and_.u64(counts, index, classes, counts)
+        dtype = self.weight.dtype
         bits = reg.scalar(b32 if dtype == f32 else b16, init=0)
-        (LOAD.b32 if dtype == f32 else LOAD.b16)(bits, ptx.addr(place), pred=counts)
+        at = self.place(self.weight, apply_to(reg.scalar(u32), ptx.inst.cvt.u32.u64, index))
+        (LOAD.b32 if dtype == f32 else LOAD.b16)(bits, ptx.addr(at), pred=counts)
         return [loss, widened(bits, dtype)[0]]
 
     def place(self, tensor, index):

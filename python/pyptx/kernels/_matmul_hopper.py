@@ -51,9 +51,8 @@ __all__ = ["product_kernel"]
 
 WARPS = 4
 WORKING = 40  # registers of a consumer besides accumulators and what waits to be stored
-MOST_SHARED = (
-    232_448 - 1024
-)  # bytes of shared memory that a CTA may have, less what barriers and gaps between allocations take
+# Bytes of shared memory that a CTA may have, less what barriers and gaps between allocations take.
+MOST_SHARED = 232_448 - 1024
 
 
 class Product:

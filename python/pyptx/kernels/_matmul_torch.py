@@ -33,10 +33,8 @@ from pyptx.types import bf16
 
 __all__ = ["matmul"]
 
-FACTORS = (
-    torch.float8_e4m3fn,
-    getattr(torch, framework_name("ue8m0"), None),
-)  # types of scale factors of _matmul_scaled.py
+# Types of scale factors of _matmul_scaled.py.
+FACTORS = (torch.float8_e4m3fn, getattr(torch, framework_name("ue8m0"), None))
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 FEW = 16  # columns

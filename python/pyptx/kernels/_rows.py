@@ -69,9 +69,8 @@ class Row:
         self.agree = Agreement(split, in_cta, lane, warp, rank, group)
         self.passes = 0  # passes over the row so far; each waits for a value that the threads had to find together
         self.same = Identity(self, in_cta) if split.packed else None
-        self.again = (
-            split.packed
-        )  # whether values are formed again behind each agreement, of rows that stay in shared memory, or packed
+        # Whether values are formed again behind each agreement, of rows that stay packed, or in shared memory.
+        self.again = split.packed
         self.whole = split.fits  # whether each vector of a thread has instructions of its own
         self.early = self.ahead = None
         self.mapped: dict[tuple, tuple] = {}  # what `map_with` has made

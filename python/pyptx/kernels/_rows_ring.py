@@ -9,9 +9,8 @@ from pyptx.types import b16, b32, f32, u8, u32, u64
 
 __all__ = ["Ahead", "Early", "Stream", "median_of"]
 
-ALONE = (
-    SHARED // 2 + 1024
-)  # bytes of a CTA, of which a multiprocessor has room for one: where there is room for two, some would have two, others none
+# Bytes of a CTA of which a multiprocessor has room for one; of two, some would have two, others none.
+ALONE = SHARED // 2 + 1024
 
 
 class Ahead:

@@ -28,9 +28,8 @@ LARGE = 16  # CTAs of a cluster, which GPUs take that have clusters today, for w
 SHARED = 227 * 1024  # bytes of a multiprocessor of an H200; a CTA of any GPU since sm_80 may have 99 K
 LONG = 16384  # elements of a row, above which it does not fit the registers of a CTA as f32
 SHORT = 8192  # elements of a row, up to which one CTA for each row, in f32, is as fast as memory
-PACKED = (
-    128  # bytes of rows that a thread keeps as they lie in memory, where a multiprocessor has 1,024 of 64 registers
-)
+# Bytes of rows that a thread keeps as they lie in memory, where a multiprocessor has 1,024 of 64 registers.
+PACKED = 128
 BESIDE = 3 * 1024  # bytes of a CTA, besides rows
 IN_FLIGHT = 24 * 1024  # bytes to a CTA that keep memory busy
 SHARE = 144 * 1024  # bytes of a long row, of a CTA
