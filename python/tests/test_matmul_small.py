@@ -342,7 +342,7 @@ def test_streams_to_rows_of_any_length():
 def test_registers_for_all():
     """No value of any tile, with element loads or copies, nor of vectors, goes to memory."""
     sizes = {"M": 512, "N": 512, "K": 512}
-    cuts = {(cut, width) for width, costs in _matmul_cuts.COSTS.items() for cut, *_ in costs}
+    cuts = {(cut, width) for cut, costs in _matmul_cuts.COSTS for width in costs}
     cuts |= {(cut, width) for width in (2, 16) for cut, *_ in _matmul_cuts.ONCE}
     for cut, width in sorted(cuts, key=str):
         made = mma_kernel(bf16, bf16, True, False, width, width, cut=None if cut == Cut() else cut)

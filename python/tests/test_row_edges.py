@@ -53,6 +53,19 @@ FUNCTIONS = {
 }
 
 
+def with_gradients(ours, theirs, x, weights, generator, target: str):
+    """(ours, of float64) for the results and for the gradients of x; the checks of the simulator report nothing."""
+    with kernels.simulated_target(target), pyptx.simulator(check="all", raises=False) as run:
+        got = ours(x.requires_grad_(), *weights)
+        pull = torch.randn(got.shape, generator=generator).to(got.dtype)
+        (gradient,) = torch.autograd.grad(got, x, pull)
+    assert [str(report) for report in run.reports] == []
+    exact = x.detach().double().requires_grad_()
+    wanted = theirs(exact, *(each.double() for each in weights))
+    (goal,) = torch.autograd.grad(wanted, exact, pull.double())
+    return (got, wanted), (gradient, goal)
+
+
 @TARGETS
 @pytest.mark.parametrize("n", [66, 129, 333, 1001, 1022, 2047, 5003, 9001, 33_001])
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -64,15 +77,7 @@ def test_neighbours_do_not_matter(name, n, target):
     weights = [torch.randn(n, generator=generator).to(dtype) for dtype in vectors]
     x[1], x[-3] = torch.nan, torch.inf
     good = torch.tensor([row for row in range(len(x)) if row not in (1, len(x) - 3)])
-    with kernels.simulated_target(target), pyptx.simulator(check="all", raises=False) as run:
-        got = ours(x.requires_grad_(), *weights)
-        pull = torch.randn(got.shape, generator=generator).to(got.dtype)
-        (gradient,) = torch.autograd.grad(got, x, pull)
-    assert [str(report) for report in run.reports] == []
-    exact = x.detach().double().requires_grad_()
-    wanted = theirs(exact, *(each.double() for each in weights))
-    (goal,) = torch.autograd.grad(wanted, exact, pull.double())
-    for one, other in ((got, wanted), (gradient, goal)):
+    for one, other in with_gradients(ours, theirs, x, weights, generator, target):
         one, other = one.detach()[good].double(), other.detach()[good]
         assert (one - other).norm() < 5e-3 * other.norm()
 

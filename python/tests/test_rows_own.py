@@ -6,7 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
-import pyptx  # noqa: E402
+from test_row_edges import with_gradients  # noqa: E402
+
 from pyptx import kernels  # noqa: E402
 from pyptx.kernels._rows_split import Split  # noqa: E402
 
@@ -45,17 +46,9 @@ FUNCTIONS = {
 def test_against_float64(name, dtype, n, rows):
     ours, theirs, vectors = FUNCTIONS[name]
     generator = torch.Generator().manual_seed(n * rows)
-    x = torch.randn(rows, n, generator=generator).to(dtype).requires_grad_()
+    x = torch.randn(rows, n, generator=generator).to(dtype)
     weights = [torch.randn(n, generator=generator).to(dtype) for _ in range(vectors)]
-    with kernels.simulated_target("sm_90a"), pyptx.simulator(check="all", raises=False) as run:
-        got = ours(x, *weights)
-        pull = torch.randn(got.shape, generator=generator).to(got.dtype)
-        (gradient,) = torch.autograd.grad(got, x, pull)
-    assert [str(report) for report in run.reports] == []
-    exact = x.detach().double().requires_grad_()
-    wanted = theirs(exact, *(each.double() for each in weights))
-    (goal,) = torch.autograd.grad(wanted, exact, pull.double())
-    for one, other in ((got, wanted), (gradient, goal)):
+    for one, other in with_gradients(ours, theirs, x, weights, generator, "sm_90a"):
         assert (one.double() - other).abs().max() < TYPES[dtype] * other.abs().max().clamp_min(1)
 
 

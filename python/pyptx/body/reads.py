@@ -45,9 +45,8 @@ class Place(NamedTuple):
     holder: Any  # a dictionary, a cell, the environment, or what has the attribute
     key: str
     value: Any
-    content: str | bytes | None = (
-        None  # where the object alone does not tell: what `Walk.content` says, or `_bytes_of` of a container
-    )
+    # Where the object alone does not tell: what `Walk.content` says, or `_bytes_of` of a container.
+    content: str | bytes | None = None
 
     def now(self) -> Any:
         if isinstance(self.holder, (dict, os._Environ)):

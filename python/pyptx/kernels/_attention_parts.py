@@ -85,10 +85,14 @@ def _few_queries(run, combine, rows: tuple, cut: tuple, q, k, v, *more, queries:
     parts, values, sinks = cut
     given, sinks = more[: len(more) - sinks], more[len(more) - sinks :]
     pieces, sums = run(q.reshape(rows), k, v, *given, S=parts, queries=queries, **options)
+    return _added_up(combine, pieces, sums, (parts, -1), (*q.shape[:-1], values), sinks, queries)
+
+
+def _added_up(combine, pieces, sums, cut: tuple, shape: tuple, sinks, queries: int):
+    """(the result of a shape, the log-sum-exp) of parts; `cut`: how many there are, and how many lines each has."""
     queried = {"queries": queries} if sinks else {}
-    result, logs = combine(pieces.reshape(parts, -1, values), sums.reshape(parts, -1, 2), *sinks, **queried)
-    lines = q.shape[:-1]
-    return result.reshape(*lines, values), logs.reshape(lines)
+    result, logs = combine(pieces.reshape(*cut, shape[-1]), sums.reshape(*cut, 2), *sinks, **queried)
+    return result.reshape(shape), logs.reshape(shape[:-1])
 
 
 def of_cache(q, k, v, masks: Masks, scales, sinks, cu_seqlens, lengths, table, lse: bool, out):
@@ -104,24 +108,14 @@ def of_cache(q, k, v, masks: Masks, scales, sinks, cu_seqlens, lengths, table, l
     per = heads // shared
     lines = (int(q.shape[0]), heads) if ragged else tuple(int(each) for each in q.shape[:3])
     most = int(table.shape[1]) * int(k.shape[1]) if table is not None else int(k.shape[2])
-    key = (
-        type_name(q),
-        choice.rounded(width),
-        choice.rounded(values),
-        narrow,
-        *masks.flags,
-        ragged,
-        table is not None,
-        lengths is not None,
-    )
+    sizes = choice.rounded(width), choice.rounded(values)
+    key = (type_name(q), *sizes, narrow, *masks.flags, ragged, table is not None, lengths is not None)
     run = choice.made(q, "cached", *key, any(each is not None for each in scales))
     step = 16 if narrow else 8
     q, k, v = dense(q), dense(k, step), dense(v, step)
     rows = lines[0] * per if ragged else lines[2] * per
     tiles = shared * (-(-rows // 16) if ragged else lines[0] * -(-rows // 16))
-    options = masks.options(width, 0) | {
-        "S": _parts_of(q, tiles, most, choice.rounded(width), choice.rounded(values), narrow)
-    }
+    options = masks.options(width, 0) | {"S": _parts_of(q, tiles, most, *sizes, narrow)}
     if table is not None:
         options["page"] = log2(k.shape[1])
     options |= strides_of(q, k, v, ragged, table is not None, step)
@@ -130,12 +124,9 @@ def of_cache(q, k, v, masks: Masks, scales, sinks, cu_seqlens, lengths, table, l
         *(packed(each) for each in (lengths, table, cu_seqlens) if each is not None),
     ]
     pieces, sums = run(q, k, v, *given, **options)
-    queried = {"queries": 1 if ragged else lines[2]} if beside else {}
-    parts, count = options["S"], math.prod(lines)
-    result, logs = _combination(q, parts, count, beside)(
-        pieces.reshape(parts, count, values), sums.reshape(parts, count, 2), *beside, **queried
-    )
-    result, logs = result.reshape(*lines, values), logs.reshape(lines)
+    cut, queries = (options["S"], math.prod(lines)), 1 if ragged else lines[2]
+    combine = _combination(q, *cut, beside)
+    result, logs = _added_up(combine, pieces, sums, cut, (*lines, values), beside, queries)
     return given_back((result, logs.swapaxes(0, 1) if ragged else logs), lse, out)
 
 

@@ -10,40 +10,19 @@ __all__ = ["cut_of", "microseconds", "parts_by_mma", "small_cut"]
 
 LAUNCH = 1.5  # microseconds
 WIDE = Cut()
-# By the bytes that divide the addresses of A and B: a cut, and the microseconds of 128 bytes of K of a tile, alone on its multiprocessor and beside
-# others.
-COSTS = {
-    2: (
-        (WIDE, 2.1, 2.1),
-        (Cut(128, 64, 4, 2), 1.6, 1.5),
-        (Cut(64, 64, 2, 4), 0.9, 0.85),
-        (Cut(64, 32, 2, 2), 0.8, 0.55),
-        (Cut(32, 64, 2, 2), 0.8, 0.55),
-        (Cut(32, 32, 2, 2), 0.6, 0.36),
-        (Cut(16, 64, 1, 4), 0.65, 0.4),
-        (Cut(64, 16, 4, 1), 0.65, 0.4),
-    ),
-    4: (
-        (WIDE, 1.8, 1.5),
-        (Cut(128, 64, 4, 2), 1.0, 0.95),
-        (Cut(64, 64, 2, 2), 0.75, 0.55),
-        (Cut(64, 32, 2, 2), 0.6, 0.38),
-        (Cut(32, 64, 2, 2), 0.6, 0.38),
-        (Cut(32, 32, 2, 2), 0.5, 0.25),
-        (Cut(16, 64, 1, 4), 0.55, 0.3),
-        (Cut(64, 16, 4, 1), 0.55, 0.3),
-    ),
-    8: (
-        (WIDE, 1.5, 0.95),
-        (Cut(128, 64, 4, 2), 1.0, 0.6),
-        (Cut(64, 64, 2, 2), 0.6, 0.4),
-        (Cut(64, 32, 2, 2), 0.43, 0.25),
-        (Cut(32, 64, 2, 2), 0.43, 0.25),
-        (Cut(32, 32, 2, 2), 0.4, 0.3),
-        (Cut(16, 64, 1, 4), 0.5, 0.25),
-        (Cut(64, 16, 4, 1), 0.45, 0.22),
-    ),
-}
+# A cut, and the microseconds of 128 bytes of K of a tile, alone on its multiprocessor and beside others: where 2, 4 and 8 bytes divide the
+# addresses of A and B.
+COSTS = (
+    (WIDE, {2: (2.1, 2.1), 4: (1.8, 1.5), 8: (1.5, 0.95)}),
+    (Cut(128, 64, 4, 2), {2: (1.6, 1.5), 4: (1.0, 0.95), 8: (1.0, 0.6)}),
+    (Cut(64, 64, 2, 4), {2: (0.9, 0.85)}),
+    (Cut(64, 64, 2, 2), {4: (0.75, 0.55), 8: (0.6, 0.4)}),
+    (Cut(64, 32, 2, 2), {2: (0.8, 0.55), 4: (0.6, 0.38), 8: (0.43, 0.25)}),
+    (Cut(32, 64, 2, 2), {2: (0.8, 0.55), 4: (0.6, 0.38), 8: (0.43, 0.25)}),
+    (Cut(32, 32, 2, 2), {2: (0.6, 0.36), 4: (0.5, 0.25), 8: (0.4, 0.3)}),
+    (Cut(16, 64, 1, 4), {2: (0.65, 0.4), 4: (0.55, 0.3), 8: (0.5, 0.25)}),
+    (Cut(64, 16, 4, 1), {2: (0.65, 0.4), 4: (0.55, 0.3), 8: (0.45, 0.22)}),
+)
 # With K of one step: the microseconds of a tile, if A and B go by copies of 8 bytes or more, and if not.
 ONCE = (
     (Cut(128, 128, 2, 4, 1), 2.9, 4.1),
@@ -68,9 +47,11 @@ def quickest(m: int, n: int, bytes_: int, batch: int, width: int) -> tuple[float
         costs = [(cut, by_copies if width >= 8 else by_loads) for cut, by_copies, by_loads in ONCE]
         times = [(max(1, tiles(cut, m, n, batch) / MULTIPROCESSORS) * cost, cut) for cut, cost in costs]
     else:
+        known = min(8, max(2, width))
+        costs = [(cut, *by_width[known]) for cut, by_width in COSTS if known in by_width]
         times = [
             (steps * max(alone, -(-tiles(cut, m, n, batch) // MULTIPROCESSORS) * beside), cut)
-            for cut, alone, beside in COSTS[min(8, max(2, width))]
+            for cut, alone, beside in costs
         ]
     time, cut = min(times, key=lambda each: each[0])
     return LAUNCH + time, cut

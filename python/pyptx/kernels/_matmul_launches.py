@@ -31,12 +31,13 @@ def launches_of(p: Problem):
         return Parts(parts, p, vectors_of(p, parts=True)) if parts > 1 else vectors_of(p)
     if in_parts_of_k := in_parts(p):
         return in_parts_of_k
+    padded = is_padded(p)
     if is_plain(p) and not engine(p.on_gpu, p.dtype, p.a_width, p.b_width, p.out_width):
         told = p.m, p.n, p.k * p.dtype.bits // 8, min(p.a_width, p.b_width, 16)
-        parts, cut = parts_by_mma(*told, padded_microseconds(p) if is_padded(p) else math.inf)
+        parts, cut = parts_by_mma(*told, padded_microseconds(p) if padded else math.inf)
         if parts > 1:
             return Parts(parts, p, mma_of(replace(p, out=f32), cut, parts=True))
-    return Padded(p, DTYPES[p.out]) if is_padded(p) else kernel_of(p)
+    return Padded(p, DTYPES[p.out]) if padded else kernel_of(p)
 
 
 def is_plain(p: Problem) -> bool:

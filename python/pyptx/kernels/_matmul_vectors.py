@@ -8,6 +8,7 @@ import functools
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, Epilogue, Finisher, with_tensors
+from pyptx.kernels._matmul_mma import product
 from pyptx.kernels._matmul_tiles import MULTIPROCESSORS
 from pyptx.kernels._registers import (
     LOAD,
@@ -68,7 +69,7 @@ class Body:
             number, block = divided(block, quotient(self.n + (self.across - 1), self.across))
         if self.batched:
             self.batch = number
-            pa, pb = pa + wide(number, self.m, self.k) * self.size, pb + wide(number, self.n, self.k) * self.size
+            pa, pb = pa + product(number, self.m, self.k) * self.size, pb + product(number, self.n, self.k) * self.size
         if self.parts:  # whole steps of K, so that vectors stay aligned
             each = quotient(
                 quotient(self.k + (self.step - 1), self.step) + (ptx.param(u32, "P") - 1), ptx.param(u32, "P")
@@ -76,7 +77,7 @@ class Body:
             first = number * each * self.step
             ptx.inst.min.u32(behind, behind, first + each * self.step)
         if self.batched or self.parts:
-            self.to = self.to + wide(number, self.m, self.n) * (self.out.bits // 8)
+            self.to = self.to + product(number, self.m, self.n) * (self.out.bits // 8)
         self.sums(pa, pb, block * self.across, first, behind)
         ptx.ret()
 
@@ -208,15 +209,6 @@ class Columns(Body):
                 at = base + self.thread * 4
                 parts = [apply(ptx.inst.ld.shared.f32, ptx.addr(at, 4 * i * self.across)) for i in range(WARPS)]
                 self.store(m, column + self.thread, functools.reduce(add, parts), column + self.thread < self.n)
-
-
-def wide(a, b, c):
-    """a b c of u32 in 64 bits."""
-    both, other = reg.scalar(u64), reg.scalar(u64)
-    ptx.inst.mul.wide.u32(both, a, b)
-    ptx.inst.cvt.u64.u32(other, c)
-    ptx.inst.mul.lo.u64(both, both, other)
-    return both
 
 
 @functools.cache

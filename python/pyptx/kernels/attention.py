@@ -259,7 +259,7 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
             DENSE.keep(tensors, given, masks, top_left, lse, deterministic, run, options)
         return given_back(run(*given, **options), lse, out)
     run = choice.made(
-        q, "choose", *(*key, False, bool(beside), _is_deterministic(q, deterministic), differentiable, other)
+        q, "choose", *key, False, bool(beside), _is_deterministic(q, deterministic), differentiable, other
     )
     q, k, v = dense(q), dense(k), dense(v)
     if out is None and not compiling(q):
@@ -354,8 +354,6 @@ def _ragged(q, k, v, masks: Masks, sinks, cu_seqlens, lse: bool, deterministic: 
     width, values = q.shape[2], v.shape[2]
     square = True if width == values else False  # noqa: SIM210
     key = (type_name(q), choice.rounded(width), choice.rounded(values), *masks.flags, True, square)
-    run = choice.made(
-        q, "choose", *(*key, True, bool(beside), _is_deterministic(q, deterministic), differentiable, other)
-    )
+    run = choice.made(q, "choose", *key, True, bool(beside), _is_deterministic(q, deterministic), differentiable, other)
     tensors, sums = (q, k, v, *beside, *begins), (q.shape[1], q.shape[0])
     return result_of(run, tensors, masks.options(width, 0), sums, lse, out, not other)
