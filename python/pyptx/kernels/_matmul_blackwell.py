@@ -374,7 +374,9 @@ class Blocks(Product):
             ptx.inst.mov.f32(each, 0.0)
         m, n = ptx.param(u32, "M"), ptx.param(u32, "N")
         columns, width = ([place.column, place.column + n], n + n) if self.epilogue.gated else ([place.column], n)
-        scales = BlockScales(self.more, [place.row + self.lane], m, columns, width, place.expert, place.end)
+        scales = BlockScales(
+            self.more, self.epilogue.by_rows, [place.row + self.lane], m, columns, width, place.expert, place.end
+        )
         for _ in ptx.range_(0, self.steps, dtype=u32):
             factors = [of_row for (of_row,) in scales.next()]
             lanes = self.filled_slot(quarter, slots)

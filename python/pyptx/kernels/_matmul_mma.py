@@ -401,7 +401,9 @@ class Tensor:
         """The scales of the thread's eight rows, `first` and every eighth behind it, and of the tile's blocks of columns."""
         columns = [column, column + self.n] if self.epilogue.gated else [column]
         group = (self.expert, self.m) if self.grouped else ()
-        return BlockScales(more, [first + 8 * i for i in range(8)], self.rows, columns, self.width, *group)
+        return BlockScales(
+            more, self.epilogue.by_rows, [first + 8 * i for i in range(8)], self.rows, columns, self.width, *group
+        )
 
     def sum_blocks(self, total, stages: "Stages", reads, scales: BlockScales):
         """Adds up the products of all stages, each times its scales."""

@@ -261,15 +261,15 @@ class Call:
         b.halve(activation, b_k_major)
         out_width = width_of(n * self.dtype.itemsize, 0 if out is None or not out.is_contiguous() else out.data_ptr())
         shapes = [None if each is None else each.shape for each in given]
-        epilogue, seen = epilogue_of(types, activation, shapes, self.flat)
+        of_a = given[4]
+        by_rows = of_a is None or of_a.dim() != 2 or of_a.is_contiguous() or not of_a.mT.is_contiguous()
+        epilogue, seen = epilogue_of(types, activation, shapes, self.flat, by_rows)
         if not few and not engine(a.tensor.is_cuda, types[0], a.width, b.width, out_width):
             a.pack()
             b.pack()
         for each, shape in zip(more, seen, strict=True):
             if each is not None:
-                if (
-                    shape == tuple(each.tensor.shape)[::-1] != tuple(each.tensor.shape)
-                ):  # scales of blocks, by columns of A
+                if each is self.seen[4] and not by_rows and epilogue.scales == "block":
                     each.step(transposed)
                 each.reshape(shape)
                 each.pack(aligned=True)
@@ -517,14 +517,19 @@ def run_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation
         one.step(contiguous)
     b_k_major = two.orient(across=True)
     two.halve(activation, b_k_major)
+    scales, by_rows = (), True
+    if scale_a is not None:
+        of_a = scale_a.reshape(-1, scale_a.shape[-1])
+        by_rows = of_a.is_contiguous() or not of_a.mT.is_contiguous()
+        scales = (of_a if by_rows else of_a.mT).contiguous(), scale_b.contiguous()
     kind = NAMES[str(a.dtype).removeprefix("torch.")]
     if b.shape[0] > MOST_GROUPS or not engine(a.is_cuda, kind, one.width, two.width, width_of(n * 2)):
         one.pack()
         two.pack()
     kernel = grouped_kernel(
-        one.tensor.shape, b.shape[0], n, str(a.dtype), b_k_major, one.width, two.width, a.is_cuda, masked, activation
-    )
-    scales = () if scale_a is None else (scale_a.reshape(-1, scale_a.shape[-1]).mT.contiguous(), scale_b.contiguous())
+        one.tensor.shape, b.shape[0], n, str(a.dtype), b_k_major, one.width, two.width, a.is_cuda, masked, activation,
+        by_rows,
+    )  # fmt: skip
     arrays = (one.tensor, two.tensor, *scales, ends.contiguous())
     if out is None:
         return kernel(*arrays).view(shape)

@@ -59,7 +59,7 @@ def grouped_matmul(
     (experts, k, _), a = b.shape, a.reshape(-1, a.shape[-1])
     if scale_a is not None:
         scale_a = scale_a.reshape(-1, scale_a.shape[-1])
-        b_k_major, b, scales = True, packed(b.swapaxes(1, 2)), (packed(scale_a.swapaxes(0, 1)), scale_b)
+        b_k_major, b, scales = True, packed(b.swapaxes(1, 2)), (scale_a, scale_b)
     if columns != b.shape[1 if b_k_major else 2]:
         b = b.reshape((experts, 2, columns, k) if b_k_major else (experts, k, 2, columns))
     jax = sys.modules.get("jax")
