@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, Epilogue, Finisher, with_tensors
+from pyptx.kernels._matmul_stream_blocks import ScaledSums, ScaleSlots, produce_scales
 from pyptx.kernels._matmul_tiles import (
     MULTIPROCESSORS,
     ROW,
@@ -39,7 +40,7 @@ BATCH = 4  # quads of the result that are loaded before the first is stored
 class StreamConfig:
     """`rows`: of A, a multiple of 8; `parts`: of K, and `share`: neighbours that share A, whose product is the CTAs of a cluster; `bn`: columns of
     B of a CTA; `tall`: whether wgmma multiplies 64 rows of A, else 64 columns of B, at a time; `stages`: of `deep` times 128 bytes of K; `late`: the next kernel may begin when the last stage of a tile is asked for, else
-    with this one; `ahead`: stages of B that go to L2 before the kernel ahead has ended."""
+    with this one; `ahead`: stages of B that go to L2 before the kernel ahead has ended; `scaled`: whether operands have scales of blocks."""
 
     rows: int
     parts: int
@@ -52,6 +53,7 @@ class StreamConfig:
     deep: int = 1
     late: bool = False
     ahead: int = 0
+    scaled: bool = False
 
     @classmethod
     def of(
@@ -60,7 +62,8 @@ class StreamConfig:
         """The configuration with as many stages as there is room for."""
         made = cls(rows, parts, bn, 1, share, resident, once or parts > 1, **more)
         room = 226_000 // resident - 1_500 - made.landing * made.apart - (0 if made.once else made.staged)
-        stages = min(16 // made.deep, room // ((made.lines + bn) * ROW * made.deep))
+        beside = ScaleSlots(made).words * 4 if made.scaled else 0
+        stages = min(16 // made.deep, room // (((made.lines + bn) * ROW + beside) * made.deep))
         if stages < 2:  # one is free when the next one's products have been started
             raise ValueError(f"{made}: there is room for {stages} stages; a stream has two at least")
         return replace(made, stages=stages)
@@ -105,7 +108,7 @@ class StreamConfig:
 
     @property
     def threads(self) -> int:
-        return self.consumers * WARPGROUP + 32
+        return self.consumers * WARPGROUP + 32 * (1 + self.scaled)
 
     @property
     def area(self) -> tuple[int, int]:
@@ -135,6 +138,7 @@ class Stream:
         self.stage_bytes = c.deep * (self.block_of_a + b.bytes)
         self.copied_bytes = c.deep * (a.bytes + b.bytes)  # of a stage
         self.bk = c.deep * a.bk
+        self.slots = ScaleSlots(c) if c.scaled else None
 
     def write(self, A, B, C, **more):
         c, self.more = self.c, more
@@ -151,6 +155,9 @@ class Stream:
                 self.expect()
         self.n = ptx.param(u32, "N")
         steps = (ptx.param(u32, "K") + (self.bk - 1)) >> (self.bk.bit_length() - 1)
+        if c.scaled and c.parts > 1:  # at least one for each part; a step beyond K copies zeros
+            fewest, steps = steps, reg.scalar(u32)
+            ptx.inst.max.u32(steps, fewest, c.parts)
         self.first = over(self.part * steps, c.parts)
         self.last = over((self.part + 1) * steps, c.parts)
         if c.ahead:
@@ -161,6 +168,9 @@ class Stream:
             ptx.griddepcontrol.launch_dependents()
         with ptx.if_(producer):
             self.produce()
+        if c.scaled:
+            with ptx.if_(thread >= c.consumers * WARPGROUP + 32):
+                produce_scales(self, thread & 31)
         with ptx.if_(thread < c.consumers * WARPGROUP):
             self.consume(thread)
         if c.parts > 1:
@@ -180,6 +190,8 @@ class Stream:
         self.full, self.empty = smem.mbarrier(c.stages), smem.mbarrier(c.stages)
         if c.parts > 1:
             self.landed = smem.mbarrier(1)
+        if c.scaled:
+            self.scales = smem.alloc(f32, c.stages * c.deep * self.slots.words, align=16)
 
     def prepare(self, thread, producer):
         """Barriers, and what no copy writes."""
@@ -188,7 +200,7 @@ class Stream:
             fetch_maps(self.maps)
         with ptx.if_(thread == 0):
             for stage in range(c.stages):
-                ptx.mbarrier.init(self.full[stage], 1)
+                ptx.mbarrier.init(self.full[stage], 1 + 32 * c.scaled)
                 ptx.mbarrier.init(self.empty[stage], c.consumers * 4 * c.share)
             if c.parts > 1:
                 ptx.mbarrier.init(self.landed[0], 1)
@@ -283,32 +295,24 @@ class Stream:
             ptx.inst.mapa.shared__cluster.u32(there, address(self.empty), self.part * c.share + lane)
         at = self.stage_address(thread >> 5, lane)
         acc = reg.array(f32, (c.bn if c.tall else c.rows) // 2)
-        before = reg.scalar(u32)
 
-        def release():
+        def release(stage):
             if c.share > 1:
-                ptx.mbarrier.arrive_cluster(ptx.addr(there + before * 8), pred=lane < c.share)
+                ptx.mbarrier.arrive_cluster(ptx.addr(there + stage * 8), pred=lane < c.share)
             else:
-                ptx.mbarrier.arrive(self.empty[before], pred=lane == 0)
+                ptx.mbarrier.arrive(self.empty[stage], pred=lane == 0)
 
+        def issue(stage, sums, block=None):
+            words = reg.scalar(u64)
+            ptx.inst.mul.wide.u32(words, stage, self.stage_bytes // WORD)
+            self.issue(sums, desc_b + words, desc_a + words, block)
+
+        scaled = ScaledSums(self, thread, acc) if c.scaled else None
         for column in self.tiles():
-            for each in acc:
-                ptx.inst.mov.f32(each, 0.0)
-            later = reg.scalar(u32, init=0)
-            for _ in ptx.range_(self.first, self.last, dtype=u32):
-                ptx.mbarrier.wait(self.full[ring.stage], ring.parity)
-                words = reg.scalar(u64)
-                ptx.inst.mul.wide.u32(words, ring.stage, self.stage_bytes // WORD)
-                self.issue(acc, desc_b + words, desc_a + words)
-                ptx.wgmma.wait_group(1)
-                with ptx.if_(later == 1):  # the stage before has been read
-                    release()
-                ptx.inst.mov.u32(before, ring.stage)
-                ptx.inst.mov.u32(later, 1)
-                ring.advance()
-            ptx.wgmma.wait_group(0)
-            with ptx.if_(later == 1):
-                release()
+            if scaled:
+                scaled.add_up(ring, issue, release)
+            else:
+                self.add_up(acc, ring, issue, release)
             mine = self.exchanged(acc, thread) if c.parts > 1 else acc
             if c.once:
                 ptx.bar.sync(1, c.consumers * WARPGROUP)
@@ -317,6 +321,24 @@ class Stream:
             self.finish(thread, column)
             if not c.once:
                 ptx.bar.sync(1, c.consumers * WARPGROUP)
+
+    def add_up(self, acc, ring: Ring, issue, release):
+        """The products of a part of K.  `issue(stage, acc)` starts those of a stage; `release(stage)` says that it has been read."""
+        for each in acc:
+            ptx.inst.mov.f32(each, 0.0)
+        later, before = reg.scalar(u32, init=0), reg.scalar(u32)
+        for _ in ptx.range_(self.first, self.last, dtype=u32):
+            ptx.mbarrier.wait(self.full[ring.stage], ring.parity)
+            issue(ring.stage, acc)
+            ptx.wgmma.wait_group(1)
+            with ptx.if_(later == 1):  # the stage before has been read
+                release(before)
+            ptx.inst.mov.u32(before, ring.stage)
+            ptx.inst.mov.u32(later, 1)
+            ring.advance()
+        ptx.wgmma.wait_group(0)
+        with ptx.if_(later == 1):
+            release(before)
 
     # Parts of K: each CTA of a cluster adds up some groups of accumulators, which the others leave in its shared memory, 16 bytes a thread
     # beside those of the next thread: what goes from CTA to CTA in 32 bytes takes several times as long.
@@ -384,13 +406,15 @@ class Stream:
         for i, each in enumerate(acc):
             ptx.inst.st.shared.f32(ptx.addr(at, (i // 4 * 8 + i % 2) * c.pitch + (i & 2) * 16), each)
 
-    def issue(self, acc, b, a):
+    def issue(self, acc, b, a, block: int | None):
+        """Starts the products of a stage, which are added to the sums, or of one of its blocks, which replace them."""
         ptx.wgmma.fence()
         rows, columns = (a, self.a, self.block_of_a), (b, self.b, self.b.bytes)
         if not self.c.tall:
             rows, columns = columns, rows
-        for block, step in itertools.product(range(self.c.deep), range(ROW // 32)):
-            one, two = (at + (block * size // WORD + step * of.step) for at, of, size in (rows, columns))
+        blocks = range(self.c.deep) if block is None else [block]
+        for each, step in itertools.product(blocks, range(ROW // 32)):
+            one, two = (at + (each * size // WORD + step * of.step) for at, of, size in (rows, columns))
             ptx.wgmma.mma_async(
                 shape=(64, self.c.bn if self.c.tall else self.c.rows, 256 // self.a.dtype.bits),
                 dtype_d=f32,
@@ -399,7 +423,7 @@ class Stream:
                 d=acc,
                 a=one,
                 b=two,
-                scale_d=True,
+                scale_d=block is None or step > 0,
                 trans_a=int(not rows[1].k_major),
                 trans_b=int(not columns[1].k_major),
             )
@@ -478,6 +502,8 @@ def stream_kernel(
     if c.rows % 8 or c.bn % (8 if c.tall else 64):
         raise ValueError(f"{c}: rows are a multiple of 8, columns of 8 where it is tall, else of 64")
     bk = ROW * 8 // dtype.bits
+    if c.scaled != (epilogue.scales == "block") or (c.scaled and (bk != 128 or c.deep % 2)):
+        raise ValueError(f"{c}: scales of blocks want a stream of fp8 that is scaled, whose stages have an even number of blocks")
     a = Operand(dtype, True, c.rows, c.share, bk)
     b = Operand(dtype, b_k_major, c.bn, 1, bk)
     stream = Stream(c, a, b, out, epilogue, whole, turned)
