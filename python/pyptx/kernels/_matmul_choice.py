@@ -83,11 +83,10 @@ def kernel_of(p: Problem):
         return blackwell_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue, arch=found)
     gated = p.epilogue.gated
     if p.turned:
-        c = stream_of(p.m, p.n, p.k, p.b_k_major)
-        return stream_kernel(c, p.dtype, p.b_k_major, p.out, p.epilogue, whole=False, turned=True)
+        return stream_kernel(stream_for(p), p.dtype, p.b_k_major, p.out, p.epilogue, whole=False, turned=True)
     if not found and may_stream(p) and p.m <= 128 and engine(p.on_gpu, p.dtype, p.a_width, p.b_width) == "sm_90a":
-        c = stream_of(p.m, p.n, p.k, p.b_k_major)
-        return stream_kernel(c, p.dtype, p.b_k_major, p.out, p.epilogue, whole=False)
+        if c := stream_for(p):
+            return stream_kernel(c, p.dtype, p.b_k_major, p.out, p.epilogue, whole=False)
     if not found:
         return mma_of(p)
     tiles = found == "sm_90a" and p.dtype.bits == 16 and p.packed and not gated
@@ -95,8 +94,8 @@ def kernel_of(p: Problem):
         return mma_of(p, cut)
     once = once_in(p)
     if not once and is_stream(p):
-        return stream_kernel(stream_of(p.m, p.n, p.k, p.b_k_major), p.dtype, p.b_k_major, p.out, p.epilogue)
-    c = blocks_of(p.m, p.n, gated=gated) if p.epilogue.scales == "block" else inside(once or estimate_of(p)[0], p)
+        return stream_kernel(stream_for(p), p.dtype, p.b_k_major, p.out, p.epilogue)
+    c = blocks_of(p.m, p.n, p.k, gated=gated) if p.epilogue.scales == "block" else inside(once or estimate_of(p)[0], p)
     c = with_beside(c, p.k * p.dtype.bits // 8, p.epilogue)
     return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue)
 
@@ -131,12 +130,17 @@ def estimate_of(p: Problem) -> tuple[Config, float]:
 
 
 def may_stream(p: Problem) -> bool:
-    unscaled = p.epilogue.scales != "block" and p.dtype != s8 and not p.epilogue.gated
-    return unscaled and p.batch is None and p.a_k_major and not p.pitched
+    return p.dtype != s8 and not p.epilogue.gated and p.batch is None and p.a_k_major and not p.pitched
 
 
 def is_stream(p: Problem) -> bool:
-    return may_stream(p) and (p.m <= 128 or is_narrow(p) or is_long(p))
+    return may_stream(p) and (p.m <= 128 or is_narrow(p) or is_long(p)) and stream_for(p) is not None
+
+
+def stream_for(p: Problem) -> StreamConfig | None:
+    if p.epilogue.scales == "block":
+        return scaled_stream_of(p.m, p.n, p.k)
+    return stream_of(p.m, p.n, p.k, p.b_k_major)
 
 
 def once_in(p: Problem) -> Config | None:
@@ -233,8 +237,15 @@ def inside(c: Config, p: Problem) -> Config:
 
 # With scales of blocks there are three sets of accumulators, and K is walked in one direction only.  Two CTAs share their rows of A.
 BLOCKS = Config(bm=128, bn=128, stages=6, cn=2, swing=False)
-# Two sets: a warpgroup scales while the other multiplies.  A wave of them takes 1.5 of the time of one of the others.
-WIDE_BLOCKS, WIDE_WAVE = Config(bm=128, bn=192, stages=4, group=8, overlap=False, swing=False), 1.5
+# Two sets: a warpgroup scales while the other multiplies.
+WIDE_BLOCKS = Config(bm=128, bn=192, stages=4, group=8, overlap=False, swing=False)
+# And what a wave takes, in microseconds: (for each 128 of K, besides).
+OF_BLOCKS = (
+    (BLOCKS, 0.30, 2.0),
+    (WIDE_BLOCKS, 0.45, 3.0),
+    (Config(128, 64, 8, swing=False), 0.25, 1.5),
+    (Config(64, 128, 8, consumers=1, swing=False), 0.24, 1.5),
+)
 # Of 64 rows, and of 128.
 ONCE = (
     (Config(64, 48, 12, consumers=1, ahead=AHEAD), Config(64, 112, 8, consumers=1, ahead=AHEAD)),
@@ -242,11 +253,20 @@ ONCE = (
 )
 
 
-def blocks_of(m: int, n: int, grouped: bool = False, gated: bool = False, batch: int = 1) -> Config:
-    """Pairs of CTAs along N; along M, or none, where that leaves one of a pair without a tile; wide tiles alone."""
-    waves, wide = (-(-(-(-m // 128) * -(-n // c.bn) * batch) // MULTIPROCESSORS) for c in (BLOCKS, WIDE_BLOCKS))
-    if not gated and wide * WIDE_WAVE < waves:
-        return WIDE_BLOCKS
+@functools.lru_cache(4096)
+def blocks_of(m: int, n: int, k: int, grouped: bool = False, gated: bool = False, batch: int = 1) -> Config:
+    """The configuration whose waves take the least time.  BLOCKS: pairs of CTAs along N; along M, or none, where that leaves one of a pair
+    without a tile."""
+    columns = 2 * n if gated else n
+
+    def microseconds(candidate):
+        c, step, besides = candidate
+        tiles = -(-m // c.bm) * -(-columns // c.bn) * batch
+        return -(-tiles // MULTIPROCESSORS) * (-(-k // 128) * step + besides)
+
+    c, *_ = min((each for each in OF_BLOCKS if each[0].bn == 128 or not gated), key=microseconds)
+    if c != BLOCKS:
+        return c
     if -(-n // (64 if gated else 128)) % 2 == 0:
         return BLOCKS
     return replace(BLOCKS, cm=2 if -(-m // 128) % 2 == 0 and not (grouped or gated) else 1, cn=1)
@@ -375,7 +395,8 @@ def estimate(
         return c.cn == 1 or (not grouped and (m <= n if c.turned else n <= m))
 
     unit = 2 * ROW * 8 // out_bits if gated else 64 if grouped else out_bits
-    some = CANDIDATES + RAGGED if any(ragged) else WIDE if waves(WIDE[0][0]) >= MANY else CANDIDATES
+    wide = waves(WIDE[0][0]) >= MANY and n > 128 and m > 64  # else most of a wide tile would lie outside
+    some = CANDIDATES + RAGGED if any(ragged) else WIDE if wide else CANDIDATES
     legal = [
         each for each in some
         if each[2 - b_k_major] and each[0].bn % unit == 0 and each[0].cm <= 2 - gated
@@ -389,6 +410,8 @@ def estimate(
         grouped and c.bm * c.bn == 128 * 256 and -(-n // c.bn) % 2 == 0
     ):  # rows of A that two CTAs share: 1.01 of each for itself
         c = replace(c, cn=2)
+    elif not grouped and (m if c.turned else n) <= c.bn * c.cn:  # A (of C^T B) is read once: nothing is still in L2
+        c = replace(c, swing=False)
     elif plain and some is WIDE and c.bn == 256 and k > LONG_K and -(-m // 128) % 2 == 0:
         c = replace(c, cm=2, group=6)
     return for_output(c, out_bits), microseconds(best)
@@ -466,6 +489,28 @@ def stream_of(m: int, n: int, k: int, b_k_major: bool = True) -> StreamConfig:
     return made(1, 64, 4 if n <= 64 * 112 else 1, 1, True, ahead=AHEAD)
 
 
+# Clusters of so many CTAs of which as many fill the GPU once.
+CLUSTERS = {1: MULTIPROCESSORS, 2: 66, 3: 39, 4: 30}
+
+
+@functools.lru_cache(4096)
+def scaled_stream_of(m: int, n: int, k: int) -> StreamConfig | None:
+    """With scales of blocks.  Above 32 rows it is tall, with 48 columns or more of a CTA, as many as there are registers for, where K can be cut
+    so; None where not, because tiles are quicker."""
+    told = {"scaled": True, "deep": 2, "late": True, "ahead": 1}
+    most = max(1, min(4, k // 512))  # each part has some stages
+    if m > 32:
+        cuts = {parts: 8 * -(-n // (8 * CLUSTERS[parts])) for parts in range(1, most + 1)}
+        parts = next((parts for parts, bn in cuts.items() if bn >= 48), most)
+        return None if cuts[parts] > (72 if m > 64 else 112) else StreamConfig.of(-(-m // 8) * 8, parts, cuts[parts], tall=True, **told)
+    unit, tiles = 16 if m > 16 else 8, -(-n // 64)
+    rows = -(-m // unit) * unit
+    if tiles > 2 * MULTIPROCESSORS:
+        return StreamConfig.of(rows, 1, 128, **told)
+    parts = min(most, 4 if tiles <= CLUSTERS[4] else 3 if tiles <= CLUSTERS[3] else 2 if tiles <= MULTIPROCESSORS else 1)
+    return StreamConfig.of(rows, parts, 64, 1, 1 + (tiles * parts > MULTIPROCESSORS), True, **told)
+
+
 def streams() -> list[StreamConfig]:
     """The configurations that `stream_of` chooses among, for `tune`."""
     sizes = [
@@ -507,7 +552,7 @@ def grouped_kernel(
         return blackwell_kernel(c, kind, True, b_k_major, out, False, epilogue, True, masked, found)
     if found:
         c = (
-            blocks_of(each, n, True, gated, experts)
+            blocks_of(each, n, k, True, gated, experts)
             if scaled
             else configuration(each, n, k, experts, 16, b_k_major, True, gated)
         )

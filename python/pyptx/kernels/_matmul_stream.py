@@ -457,11 +457,11 @@ class Stream:
                     inside = inside & ((column if c.tall else row) < end)
                 values = [reg.scalar(f32, init=0.0) for _ in range(4)]
                 ptx.inst.ld.shared.v4.f32(values, ptx.addr(start + line * c.pitch + quad * 16), pred=inside)
-                some.append((row, column, inside, values))
-            for row, column, inside, values in some:
+                line, columns = finisher.line(row, m_size), finisher.columns(column, 4)
+                some.append((row, column, inside, values, line, columns))
+            for row, column, inside, values, line, columns in some:
                 with ptx.if_(inside):
-                    finished = finisher.line(row, m_size)(values, column, finisher.columns(column, 4))
-                    self.store(finished, row, column, n_size)
+                    self.store(line(values, column, columns), row, column, n_size)
 
     def store(self, values, row, column, n_size):
         size, apart = self.out.bits // 8, 1
