@@ -455,8 +455,10 @@ def refuse_gradients(*tensors):
         )
 
 
-def bias_of(mask, q, k):
-    """(the mask as a kernel takes it, its strides as runtime scalars).  A kernel adds the mask to scores, and loads it for pairs of keys."""
+def bias_of(mask, q, k, v):
+    """(the mask as a kernel takes it, its strides as runtime scalars, how many elements are loaded at a time).  A kernel adds the mask to
+    scores, and loads it for pairs of keys, if each row begins with a word.  Single ones it loads for values of up to 64 columns; of more it has
+    too few registers, so that the mask is copied."""
     kind, whole = type_name(described("mask", mask)), (*q.shape[:3], k.shape[2])
     if kind not in ("bool", type_name(q)):
         raise LaunchTypeError(
@@ -473,12 +475,12 @@ def bias_of(mask, q, k):
     strides = stride_of(mask)
     odd = any(stride % 2 for stride, size in zip(strides[:3], sizes, strict=False) if size > 1)
     begins = hasattr(mask, "data_ptr") and (address_of(mask) or 0) % 4
-    if sizes[3] != whole[3] or whole[3] % 2 or strides[3] != 1 or odd or begins:
-        pairs = filled(q, (*sizes[:3], -(-whole[3] // 2) * 2), 0.0, type_name(q))
-        mask = written(pairs, whole[3], mask)
+    lies, biased = sizes[3] == whole[3] and strides[3] == 1, 1 if (odd or begins) and v.shape[3] <= 64 else 2
+    if not lies or (biased == 2 and (odd or begins)):
+        mask, biased = with_even_rows(mask, (*sizes[:3], whole[3])), 2
         strides = stride_of(mask)
-    steps = [stride // 2 if size > 1 else 0 for stride, size in zip(strides[:3], sizes, strict=False)]
-    return mask, dict(zip(BIAS, steps, strict=True))
+    steps = [stride // biased if size > 1 else 0 for stride, size in zip(strides[:3], sizes, strict=False)]
+    return mask, dict(zip(BIAS, steps, strict=True)), biased
 
 
 def where(mask, q):
@@ -493,12 +495,18 @@ def where(mask, q):
     return numpy.where(mask, zero, nothing)
 
 
-def written(into, columns: int, values):
-    """`into`, with the values in its first columns."""
-    if hasattr(into, "at") and hasattr(into, "aval"):
-        return into.at[..., :columns].set(values)
-    into[..., :columns] = values
-    return into
+def with_even_rows(mask, shape):
+    """A copy of this shape, whose rows have an even number of elements; the last of an odd number is not read."""
+    more = shape[-1] % 2
+    if hasattr(mask, "new_empty"):
+        made = mask.new_empty((*shape[:-1], shape[-1] + more))
+        made[..., : shape[-1]] = mask
+        return made
+    if hasattr(mask, "aval"):
+        import jax.numpy as numpy
+    else:
+        import numpy
+    return numpy.pad(numpy.broadcast_to(mask, shape), [(0, 0)] * 3 + [(0, more)])
 
 
 def check_out(out, q, k, v):

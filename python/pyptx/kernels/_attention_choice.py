@@ -123,13 +123,13 @@ def choose(
 
 
 @functools.cache
-def masked(name, width, values, right, left, softcap, sinks, mma: bool):
-    masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks, "biased": True}
+def masked(name, width, values, right, left, softcap, sinks, mma: bool, biased: int):
+    masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks, "biased": biased}
     if mma:
         return mma_attention_kernel(TYPES[name], Mma.of(width, values, **masks))
     cut = plan(width, values, right, left, softcap, True)
     ctas = 0 if right and width > 128 else cut.ctas
-    return forward_of(TYPES[name], dataclasses.replace(cut, groups=2, ctas=ctas, sinks=sinks, biased=True, **PLAIN))
+    return forward_of(TYPES[name], dataclasses.replace(cut, groups=2, ctas=ctas, sinks=sinks, biased=biased, **PLAIN))
 
 
 @functools.cache

@@ -74,7 +74,7 @@ def forward_kernel(dtype, plan: Forward, computes=None):
 
 def beside_of(dtype, plan: Forward) -> dict:
     """The Tiles of the tensors that follow v, by name."""
-    bias = {"BIAS": Tile("BB", "BH", "BM", "BN", dtype, align=4, packed=False)} if plan.biased else {}
+    bias = {"BIAS": Tile("BB", "BH", "BM", "BN", dtype, align=2 * plan.biased, packed=False)} if plan.biased else {}
     return bias | ({"SINKS": Tile("H", f32)} if plan.sinks else {})
 
 
@@ -299,9 +299,6 @@ class Warpgroup(Softmax):
     def _stretches(self):
         """Yields (where a stretch of blocks ends, whether they need masks), from the last block down."""
         tiles = self.tiles
-        if self.plan.biased:
-            yield tiles.first, True
-            return
         yield apply(s32, ptx.inst.max.s32, tiles.whole_last + (1 - self.plan.careful), tiles.first), True
         if self.plan.left:
             yield apply(s32, ptx.inst.max.s32, tiles.whole_first, tiles.first), False
@@ -347,6 +344,7 @@ class Warpgroup(Softmax):
     def _begin(self, last):
         """Computes the scores of the first block; nothing runs beside them yet."""
         self._reset()
+        self._begin_bias(last)
         self._await_q()
         self._wait_turn()
         stage = self._issue_scores()

@@ -173,6 +173,7 @@ class Warps(Warpgroup):
         for each in self.out:
             ptx.inst.mov.f32(each, 0.0)
         self._reset_rows()
+        self._begin_bias(tiles.last)
         self.from_k, self.from_v = (rows_of_keys(tiles, each, width) for each, width in ((k, tiles.D), (v, tiles.DV)))
         self._copy(rows_of_queries(tiles, q, tiles.D), tiles.row, plan.rows, self.base, plan.width)
         self._copy_k(tiles.last)

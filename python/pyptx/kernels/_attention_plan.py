@@ -28,7 +28,7 @@ def k_major(line: int) -> int:
 
 
 K_MAJOR = k_major(128)
-BIAS = ("bias_batch", "bias_head", "bias_query")  # the strides of a bias, in pairs of elements
+BIAS = ("bias_batch", "bias_head", "bias_query")  # the strides of a bias, in what it is loaded by
 EVERYONE = 1  # the first named barrier of the turns; barrier 0 is the CTA's
 
 
@@ -62,7 +62,7 @@ class Forward:
     ahead: bool = False  # the kernel may begin while the one before it ends
     direct: bool = False  # the result goes from registers to memory, and each warpgroup has barriers for its q, so the next q comes sooner
     uneven: bool = False  # warpgroups without rows pass over their tile, and such tiles are spread over the CTAs
-    biased: bool = False  # a tensor has a number for each query and key, which is added to the score
+    biased: int = 0  # a tensor has a number for each query and key, which is added to the score: so many are loaded at a time, 1 or 2
     sinks: bool = False  # each head has a logit whose exponential is added to the sum
 
     size = 2  # bytes of an element of q, k, v
@@ -159,7 +159,7 @@ class Forward:
         sizes = ("P", "H", "HK", "M", self.width_name) if self.ragged else ("B", "H", "HK", "M", "N", "together")
         sizes += ("DV",) * self.direct
         given = [("f32", "scale"), *[("s32", "shift")] * (self.right or self.left), *[("s32", "reach")] * self.left]
-        return [*(("u32", name) for name in (*sizes, *BIAS * self.biased)), *given, *[("f32", "cap")] * self.softcap]
+        return [*(("u32", name) for name in (*sizes, *(BIAS if self.biased else ()))), *given, *[("f32", "cap")] * self.softcap]
 
 
 def taken_together(cut: Forward, heads: int, per: int, queries: int, keys: int, traced: bool) -> int:

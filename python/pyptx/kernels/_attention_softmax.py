@@ -12,11 +12,12 @@ import math
 from pyptx import ptx, reg
 from pyptx.kernels._attention_tiles import apply, signed
 from pyptx.kernels._registers import LOG2_E, widened
-from pyptx.types import b32, f32, s32, u32, u64
+from pyptx.types import b16, b32, f32, s32, u32, u64
 
 __all__ = ["Softmax", "over_row"]
 
 LEAST = -(2**31)
+ROOM = 192  # registers for scores, p, the result and a bias
 
 
 class Softmax:
@@ -28,6 +29,9 @@ class Softmax:
         self.limits = [reg.scalar(s32) for _ in range(2)]
         self.c, self.reach, self.margin = (reg.scalar(f32) for _ in range(3))  # scores times c are exponents of 2
         self.top = [reg.scalar(f32) for _ in range(2)] if self.plan.sinks else []
+        if self.plan.biased:  # of the next block, if there are registers for it
+            own = [self._registers_of_bias() for _ in range(2)]
+            self.bias = own if len(self.scores) + len(self.p) + len(self.out) + 2 * len(own[0]) <= ROOM else []
 
     def _reset_rows(self):
         """No key is seen yet."""
@@ -76,7 +80,8 @@ class Softmax:
         if masked:
             self._mask(index)
         if not self.plan.slack:
-            return [self._raised(row, self._highest(row), masked) for row in range(2)]
+            careful = masked or bool(self.plan.biased)
+            return [self._raised(row, self._highest(row), careful) for row in range(2)]
         if first:
             self._raise([self._highest(row) for row in range(2)], first=True)
         else:
@@ -182,26 +187,51 @@ class Softmax:
                 if plan.left:
                     ptx.inst.selp.f32(each, each, -math.inf, begin <= column)
 
-    def _add_bias(self, index):
-        """Adds the bias to scores, divided by the scale, because scores are multiplied by that later.  Rows that do not exist load the bias of
-        the nearest one that does."""
-        plan, tiles = self.plan, self.tiles
-        inverse = apply(f32, ptx.inst.rcp.rn.f32, self._scale_of_scores())
+    def _begin_bias(self, index):
+        """Starts to load the bias of a tile's first block, which may have keys that do not exist."""
+        if self.plan.biased and self.bias:
+            for row in range(2):
+                self._load_bias(row, self.bias[row], index, tail=True)
+
+    def _load_bias(self, row: int, into, index, there_is=None, tail: bool = False):
+        """Starts to load a row's bias of a block, if the predicate `there_is` holds.  Rows that do not exist load that of the nearest one that
+        does.  `tail`: whether some of the keys may not exist."""
+        plan, tiles, each = self.plan, self.tiles, self.plan.biased
         first = index * plan.keys + signed(self.first_column)
         head = apply(u64, ptx.inst.mul.wide.u32, tiles.batch, tiles.bias_batch)
         ptx.inst.mad.wide.u32(head, tiles.head, tiles.bias_head, head)
+        query = signed(tiles.row + self.number * 64 + self.first_row + 8 * row)
+        ptx.inst.min.s32(query, query, signed(tiles.M) - 1)
+        ptx.inst.max.s32(query, query, 0)
+        at = apply(u64, ptx.inst.mad.wide.u32, apply(u32, ptx.inst.mov.b32, query), tiles.bias_query, head)
+        at = tiles.bias + at * (2 * each) + apply(u64, ptx.inst.mul.wide.u32, apply(u32, ptx.inst.mov.b32, first), 2)
+        columns = [8 * group + i for group in range(plan.keys // 8) for i in range(0, 2, each)]
+        load = ptx.inst.ld.global_.nc.b32 if each == 2 else ptx.inst.ld.global_.nc.b16
+        for register, column in zip(into, columns, strict=True):
+            there = ptx.addr(at, 2 * column)
+            load(register, there, pred=first + (column + each) <= signed(tiles.N) if tail else there_is)
+            if tail and each == 2:  # the last key of an odd number
+                one, alone = reg.scalar(b16, init=0), first + (column + 1) == signed(tiles.N)
+                ptx.inst.ld.global_.nc.b16(one, there, pred=alone)
+                ptx.inst.mov.b32(register, [one, one], pred=alone)
+
+    def _add_bias(self, index):
+        """Adds the bias to scores, divided by the scale, because scores are multiplied by that later; then starts to load the next block's."""
+        inverse = apply(f32, ptx.inst.rcp.rn.f32, self._scale_of_scores())
         for row in range(2):
-            query = signed(tiles.row + self.number * 64 + self.first_row + 8 * row)
-            ptx.inst.min.s32(query, query, signed(tiles.M) - 1)
-            ptx.inst.max.s32(query, query, 0)
-            at = apply(u64, ptx.inst.mad.wide.u32, apply(u32, ptx.inst.mov.b32, query), tiles.bias_query, head)
-            at = tiles.bias + at * 4 + apply(u64, ptx.inst.mul.wide.u32, apply(u32, ptx.inst.mov.b32, first), 2)
-            for group in range(plan.keys // 8):
-                pair = reg.scalar(b32, init=0)
-                ptx.inst.ld.global_.nc.b32(pair, ptx.addr(at, 16 * group), pred=first + 8 * group < signed(tiles.N))
-                for i, bias in enumerate(widened(pair, self.dtype)):
-                    score = self.scores[4 * group + 2 * row + i]
-                    ptx.inst.fma.rn.f32(score, bias, inverse, score)
+            into = self.bias[row] if self.bias else self._registers_of_bias()
+            if not self.bias:
+                self._load_bias(row, into, index, tail=True)
+            values = [value for each in into for value in widened(each, self.dtype)]
+            for score, bias in zip(self._of_row(row), values, strict=True):
+                ptx.inst.fma.rn.f32(score, bias, inverse, score)
+            if self.bias:
+                self._load_bias(row, into, index - 1, index > self.tiles.first)
+
+    def _registers_of_bias(self) -> list:
+        """For the bias of a row."""
+        plan = self.plan
+        return [reg.scalar(b32 if plan.biased == 2 else b16, init=0) for _ in range(plan.keys // (4 * plan.biased))]
 
     def _cap(self):
         """scores = cap tanh(scale score / cap) / scale, so that what follows is the same as without a cap."""

@@ -280,15 +280,16 @@ def _masked(q, k, v, mask, masks: Masks, sinks, lse: bool, out):
             "attention: with a mask there is no gradient; legal are q.detach(), causal, window, cu_seqlens, or "
             "kernels.scaled_dot_product_attention, which leaves masks beside gradients to torch's own"
         )
-    bias, strides = bias_of(mask, q, k)
+    bias, strides, biased = bias_of(mask, q, k, v)
     if is_nothing(q, k):
         return of_nothing(q, k, v, *(beside or (None,)), lse, out)
     other = bool(choice.other_than_hopper(q))
     q, k, v = (dense(each).contiguous() if other else dense(each) for each in (q, k, v))
     options = masks.options(width, keys - queries) | strides | {"together": 1}
     run = choice.made(
-        q, "masked", type_name(q), choice.rounded(width), choice.rounded(values), *masks.flags, bool(beside), other
-    )
+        q, "masked", type_name(q), choice.rounded(width), choice.rounded(values), *masks.flags, bool(beside), other,
+        biased,
+    )  # fmt: skip
     return result_of(run, (q, k, v, bias, *beside), options, q.shape[:-1], lse, out, not other)
 
 
