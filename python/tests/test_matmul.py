@@ -29,7 +29,6 @@ from pyptx.kernels._matmul_choice import (  # noqa: E402
     SPLITS,
     WIDE_BLOCKS,
     Problem,
-    blocks_of,
     configuration,
     fills_once,
     for_output,
@@ -704,8 +703,6 @@ def test_ctas_that_share_ragged_rows(config, k_major):
 def test_what_measured_best_is_chosen_of_few_rows_and_of_blocks():
     assert [stream_of(m, n, k).parts for m, n, k in ((128, 2112, 7168), (128, 4096, 4096), (256, 1536, 7168), (256, 4096, 14336), (32, 6144, 4096), (32, 4096, 4096))] == [3, 2, 4, 2, 2, 2]  # fmt: skip
     assert [(c.tall, c.bn) for c in (stream_of(m, n, 7168, k_major) for m, n, k_major in ((128, 2112, True), (64, 6144, True), (128, 4096, True), (100, 2112, True), (100, 1536, True), (32, 2112, True), (128, 2112, False)))] == [(True, 56), (True, 96), (False, 64), (True, 56), (True, 56), (False, 64), (False, 64)]  # fmt: skip
-    assert [blocks_of(m, n).bn for m, n in ((4096, 24576), (4096, 2112), (4096, 4096), (128, 128))] == [128, 192, 128, 128]  # fmt: skip
-    assert blocks_of(4096, 2112, gated=True).bn == 128
     assert [configuration(2048, n, 4096, 8, 16, True, grouped=True).cn for n in (4096, 256)] == [2, 1]
 
 

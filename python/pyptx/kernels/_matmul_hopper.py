@@ -80,7 +80,7 @@ class Product:
         self.lines = self.lines_ahead() if self.ahead else []
         self.buffers = self.buffers_ahead() if self.residual_copied else 2
         # Registers for a thread of the producer and of a consumer, if equal shares (168, or 128 with three consumers) are too few.
-        wide = self.blocks * c.bn >= 192 or epilogue.scales == "block" or (self.ahead and c.bn >= 112)
+        wide = self.blocks * c.bn >= 192 or (epilogue.scales == "block" and c.bn > 64) or (self.ahead and c.bn >= 112)
         self.registers = {2: (40, 232) if wide else None, 3: (32, 160)}.get(c.consumers)
 
     @property

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, Epilogue, Finisher, with_tensors
-from pyptx.kernels._matmul_stream_blocks import ScaledSums, ScaleSlots, produce_scales
+from pyptx.kernels._matmul_stream_blocks import BLOCKS, ScaledSums, ScaleSlots, produce_scales
 from pyptx.kernels._matmul_tiles import (
     MULTIPROCESSORS,
     ROW,
@@ -502,8 +502,8 @@ def stream_kernel(
     if c.rows % 8 or c.bn % (8 if c.tall else 64):
         raise ValueError(f"{c}: rows are a multiple of 8, columns of 8 where it is tall, else of 64")
     bk = ROW * 8 // dtype.bits
-    if c.scaled != (epilogue.scales == "block") or (c.scaled and (bk != 128 or c.deep % 2)):
-        raise ValueError(f"{c}: scales of blocks want a stream of fp8 that is scaled, whose stages have an even number of blocks")
+    if c.scaled != (epilogue.scales == "block") or (c.scaled and (bk != 128 or c.deep != BLOCKS)):
+        raise ValueError(f"{c}: scales of blocks want a stream of fp8 that is scaled, whose stages have {BLOCKS} blocks")
     a = Operand(dtype, True, c.rows, c.share, bk)
     b = Operand(dtype, b_k_major, c.bn, 1, bk)
     stream = Stream(c, a, b, out, epilogue, whole, turned)

@@ -7,6 +7,7 @@ there are two sets of sums, and one block is always being multiplied while the s
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from pyptx import ptx, reg
@@ -17,9 +18,10 @@ from pyptx.types import f32, u32, u64
 if TYPE_CHECKING:
     from pyptx.kernels._matmul_stream import Stream, StreamConfig
 
-__all__ = ["ScaledSums", "ScaleSlots", "produce_scales"]
+__all__ = ["BLOCKS", "ScaledSums", "ScaleSlots", "produce_scales"]
 
 LANES = 32
+BLOCKS = 2  # of a stage
 WORDS = 16  # that are loaded at a time
 
 
@@ -52,11 +54,11 @@ def produce_scales(stream: Stream, lane):
     rows = [lane + first for first in range(0, c.lines, LANES)]
     words = [slots.of_row(row) * 4 for row in rows]
     for column in stream.tiles():
-        block = copied(stream.first * c.deep)
+        block = copied(stream.first * BLOCKS)
         for _ in ptx.range_(stream.first, stream.last, dtype=u32):
             ptx.mbarrier.wait(stream.empty[ring.stage], ring.parity ^ 1)
-            to = address(stream.scales) + ring.stage * (c.deep * slots.words * 4)
-            for unit in range(c.deep):
+            to = address(stream.scales) + ring.stage * (BLOCKS * slots.words * 4)
+            for unit in range(BLOCKS):
                 there = block < blocks
                 for first, row, word in zip(range(0, c.lines, LANES), rows, words, strict=True):
                     index = row * blocks + block if stream.epilogue.by_rows else block * m_size + row
@@ -86,7 +88,8 @@ class ScaledSums:
 
     def __init__(self, stream: Stream, thread, acc):
         self.stream, self.slots, self.acc = stream, stream.slots, acc
-        self.sums = [reg.array(f32, len(acc)) for _ in range(2)]
+        self.sums = [reg.array(f32, len(acc)) for _ in range(BLOCKS)]
+        self.blocks = (ptx.param(u32, "K") + 127) >> 7
         warp, lane, start = thread >> 5, thread & 31, address(stream.scales)
         if stream.c.tall:
             self.at_a, self.at_b = start + (warp * 16 + (lane >> 2)) * 4, start + self.slots.begin_b * 4
@@ -95,46 +98,43 @@ class ScaledSums:
             self.at_b = start + (self.slots.begin_b + (warp >> 2)) * 4
 
     def add_up(self, ring: Ring, issue, release):
-        """Of at least one stage.  `issue(stage, sums, block)` starts the products of a block; `release(stage)` says that a stage has been read."""
-        c = self.stream.c
+        """Of at least one stage.  `issue(stage, sums, block)` starts the products of a block; `release(stage)` says that a stage has been read.
+        Two blocks are being multiplied; where the sums of one have been added, that of the next stage begins."""
         for each in self.acc:
             ptx.inst.mov.f32(each, 0.0)
-        self.wait(ring)
-        issue(ring.stage, self.sums[0], 0)
         stage = reg.scalar(u32)
+        for block in range(BLOCKS):
+            self.begin(ring, issue, block)
         for _ in ptx.range_(1, self.stream.last - self.stream.first, dtype=u32):
-            self.stage(ring, stage, issue, False)
+            ptx.inst.mov.u32(stage, ring.stage)
+            ring.advance()
+            for block in range(BLOCKS):
+                self.add(stage, block, 1)
+                self.begin(ring, issue, block)
             release(stage)
-        self.stage(ring, stage, issue, True)
-        release(stage)
-
-    def wait(self, ring: Ring):
-        ptx.mbarrier.wait(self.stream.full[ring.stage], ring.parity)
-
-    def stage(self, ring: Ring, stage, issue, last: bool):
-        """The blocks of a stage, whose first has begun; if it is not the `last`, the next one's first begins, too."""
-        c = self.stream.c
-        ptx.inst.mov.u32(stage, ring.stage)
-        at = stage * (c.deep * self.slots.words * 4)
+        # Without this branch ptxas would wait after each wgmma of the loop (C7514).
+        with ptx.if_(self.stream.last * BLOCKS <= self.blocks):
+            self.add(ring.stage, 0, 1)
+            self.add(ring.stage, 1, 0)
+        with ptx.else_():  # K ends within the stage
+            self.add(ring.stage, 0, 0)
+        release(ring.stage)
         ring.advance()
-        for block in range(c.deep):
-            newest = last and block == c.deep - 1
-            if block + 1 < c.deep:
-                issue(stage, self.sums[(block + 1) % 2], block + 1)
-            elif not last:
-                self.wait(ring)
-                issue(ring.stage, self.sums[0], 0)
-            # Few words at a time: all that a thread of 128 rows needs would take more registers than there are.
-            factors = self.factors(at, block * self.slots.words * 4)
-            some = next(factors)
-            ptx.wgmma.wait_group(0 if newest else 1)
-            self.add(block, some)
-            for some in factors:
-                self.add(block, some)
 
-    def add(self, block: int, factors: dict):
-        for i, factor in factors.items():
-            ptx.inst.fma.rn.f32(self.acc[i], self.sums[block % 2][i], factor, self.acc[i])
+    def begin(self, ring: Ring, issue, block: int):
+        if block == 0:
+            ptx.mbarrier.wait(self.stream.full[ring.stage], ring.parity)
+        issue(ring.stage, self.sums[block], block)
+
+    def add(self, stage, block: int, newer: int):
+        """Waits until all but the `newer` blocks are done, and adds the sums of this one.  Scales are loaded few at a time: all that a thread of
+        128 rows needs would take more registers than there are."""
+        factors = self.factors(stage * (BLOCKS * self.slots.words * 4), block * self.slots.words * 4)
+        some = next(factors)
+        ptx.wgmma.wait_group(newer)
+        for found in itertools.chain([some], factors):
+            for i, factor in found.items():
+                ptx.inst.fma.rn.f32(self.acc[i], self.sums[block][i], factor, self.acc[i])
 
     def factors(self, at, offset: int):
         """Yields the factors of the sums of a thread, by the sums' numbers."""
