@@ -1,7 +1,7 @@
 """`pyptx.kernels.attention` beside cuDNN, FlashAttention-2 and flex_attention of torch and Triton's tutorial on a GPU, by TFLOP/s;
 decoding beside a device copy.
 
-    python bench/attention.py [--rounds 5] [--heads 64,128,256] [--lengths 512,...,32768] [--parts sweep,features,fp8,bound,few,decode]
+    python bench/attention.py [--rounds 5] [--heads 64,128,256] [--lengths 512,...,32768] [--parts sweep,features,fp8,bound,few,masks,decode]
                               [--beside cuDNN,FA2,flex,Triton] [--seconds 55] [--file attention.md]
 
 What is printed is appended to the file; lines of the sweep that are in it are passed over.  With `--seconds` no line is begun
@@ -45,6 +45,7 @@ FEW = (
     (1, 8, 8, 64, 2048, 128, False), (1, 16, 16, 128, 8192, 256, False), (1, 1, 1, 4096, 4096, 64, False), (1, 1, 1, 4096, 4096, 128, True),
     (1, 4, 4, 1024, 1024, 128, False), (1, 4, 4, 512, 512, 64, False),
 )  # fmt: skip
+MASKED = ((16, 12, 197, 64), (16, 12, 200, 64), (8, 8, 512, 64), (2, 16, 2048, 64), (2, 16, 2048, 128))
 CACHES = ((1, 8, 32768), (8, 8, 32768), (64, 8, 4096), (4, 32, 32768))  # batch, heads of K, keys
 
 
@@ -368,6 +369,33 @@ def few(torch, kernels, rounds: int, results: Results):
         results.say(f"  {shape:38}{''.join(cells)}")
 
 
+def masks(torch, kernels, rounds: int, results: Results):
+    results.say("\n| batch, heads, length, head | mask | ours, us | cuDNN |\n|---|---|---|---|")
+    for batch, heads, length, width in MASKED:
+        q, k, v = (torch.randn(batch, heads, length, width, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        padded = torch.randn(batch, heads, length, -(-length // 8) * 8, device="cuda", dtype=torch.bfloat16)[..., :length]  # fmt: skip
+        given = {"added": padded, "of bool": torch.rand(batch, 1, length, length, device="cuda") > 0.3}
+        if length % 2:
+            given["added, odd rows"] = padded.contiguous()  # which cuDNN does not take
+        for name, mask in given.items():
+            beside = padded if name.startswith("added") else mask
+            arms = {
+                "ours": lambda mask=mask, q=q, k=k, v=v: kernels.attention(q, k, v, mask=mask),
+                "cuDNN": lambda mask=beside, q=q, k=k, v=v: with_mask(torch, q, k, v, mask),
+            }
+            torch.testing.assert_close(*(arm() for arm in arms.values()), rtol=3e-2, atol=3e-2)
+            graphs = {arm: graph_of(torch, call, 8).replay for arm, call in arms.items()}
+            ours, other = (each / 8e-3 for each in medians(torch, graphs, rounds, 1).values())
+            results.say(
+                f"| {batch}, {heads}, {length}, {width} | {name} | {ours:.1f} ({other / ours:.2f}) | {other:.1f} |"
+            )
+
+
+def with_mask(torch, q, k, v, mask):
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.CUDNN_ATTENTION):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=5)
@@ -395,6 +423,8 @@ def main() -> int:
         bound(torch, kernels, given.heads, given.lengths, given.rounds, results)
     if "few" in parts:
         attempted(results, "few tiles", few, torch, kernels, given.rounds, results)
+    if "masks" in parts:
+        attempted(results, "masks", masks, torch, kernels, given.rounds, results)
     if "decode" in parts:
         attempted(results, "decoding", decode, torch, kernels, given.rounds, results)
     return 0

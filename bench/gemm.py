@@ -1,6 +1,6 @@
 """`kernels.matmul` beside torch.mm (cuBLAS), bf16, randn, medians of interleaved rounds: TFLOP/s, and the ratio of ours.
 
-    python bench/gemm.py [burst] [sustained] [shapes] [odd] [weights] [gradients] [floor] [grouped] [masked] [epilogues] [gated] [fp8] [mx] [tune]
+    python bench/gemm.py [burst] [sustained] [shapes] [odd] [weights] [gradients] [floor] [grouped] [masked] [epilogues] [gated] [fp8] [blocks] [experts] [heads] [mx] [tune]
                          [--rounds 5]
 
 burst      16 launches in a row after half a second of rest
@@ -16,6 +16,9 @@ masked     the same of (experts, rows, K) of which some count, bf16 and fp8, bes
 epilogues  bias, activations and residuals in the epilogue beside torch's kernels, one after the other; microseconds in a graph
 gated      swiglu in the epilogue, beside the product and kernels.swiglu behind it
 fp8        with scales of tensors and of blocks, beside torch._scaled_mm and our own bf16
+blocks     the same with M up to 512, whose weights come from memory: several take turns; microseconds in a graph
+experts    grouped_matmul of few rows an expert, fp8 with scales of blocks, beside a copy of as many bytes as weights; GB/s of weights
+heads      batches with few columns (p @ v), and of heads that lie transposed; results are compared with torch's first
 mx         mxfp8 and nvfp4 beside our own bf16 (sm_100a and sm_103a; nothing here has run it)
 tune       every configuration that matmul chooses among, by shape: what pyptx/kernels/_matmul_choice.py has
 
@@ -50,6 +53,14 @@ ODD = (
     (1, 50257, 4096, False), (1, 50257, 4096, True), (8, 50257, 4096, False), (100, 100, 10001, False), (8192, 8, 4096, True), (8192, 32, 8192, True),
 )  # fmt: skip
 SMALL = [(n, n, n) for n in (512, 768, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584)]
+FEW = [(m, n, k) for n, k in ((4096, 4096), (4096, 7168), (7168, 2048), (2112, 7168), (1536, 7168), (24576, 1536), (14336, 4096)) for m in (1, 16, 64, 128)]  # fmt: skip
+FEW += [(256, 4096, 4096), (256, 2112, 7168), (512, 2112, 7168), (512, 4096, 7168)]
+EXPERTS = ((32, 8, 4096, 7168), (32, 64, 4096, 7168), (8, 16, 4096, 4096), (128, 4, 1536, 2048), (32, 128, 7168, 2048))
+# Batch, M, N, K, and whether B is (N, K)
+HEADS = (
+    (256, 1024, 64, 1024, False), (256, 1024, 64, 1024, True), (256, 1024, 32, 1024, False), (256, 1024, 96, 1024, False),
+    (64, 2048, 128, 2048, False), (256, 1024, 64, 256, False), (256, 64, 1024, 1024, False),
+)  # fmt: skip
 EPILOGUES = ((4096, 4096, 4096), (1024, 4096, 4096), (8192, 768, 768), (8192, 3072, 768), (8192, 768, 3072), (50176, 96, 96), (50176, 384, 96), (12544, 512, 512), (64, 4096, 4096), (128, 14336, 4096))  # fmt: skip
 
 
@@ -349,7 +360,7 @@ class Bench:
         ):
             wide, wider = self.randn(m, k), self.randn(n, k)
             a, b = wide.to(torch.float8_e4m3fn), wider.to(torch.float8_e4m3fn)
-            blocks = torch.rand(k // 128, m, device="cuda").mT, torch.rand(k // 128, -(-n // 128), device="cuda")
+            blocks = torch.rand(m, k // 128, device="cuda"), torch.rand(k // 128, -(-n // 128), device="cuda")
             arms = {
                 "blocks": lambda a=a, b=b, s=blocks: self.kernels.matmul(a, b.mT, scale_a=s[0], scale_b=s[1]),
                 "tensors": lambda a=a, b=b: self.kernels.matmul(a, b.mT, scale_a=one, scale_b=one),
@@ -359,6 +370,71 @@ class Bench:
                 "bf16": lambda a=wide, b=wider: self.kernels.matmul(a, b.mT),
             }
             self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e9, self.bursts(arms, 8, 0.3))
+
+    def blocks(self):
+        self.header(
+            "fp8, scales of blocks, us (of torch's bf16), in a graph", "blocks", "tensors", "our bf16", "torch.mm, bf16"
+        )
+        torch, product, one = self.torch, self.kernels.matmul, self.torch.ones(1, device="cuda")
+        for m, n, k in FEW:
+            count = max(2, int(3e8 / (n * k)))
+            weights = [self.randn(n, k).to(torch.float8_e4m3fn) for _ in range(count)]
+            wide, x, out = [self.randn(n, k) for _ in range(-(-count // 2))], self.randn(m, k), self.randn(m, n)
+            a, s = x.to(torch.float8_e4m3fn), torch.rand(m, k // 128, device="cuda")
+            t = torch.rand(k // 128, -(-n // 128), device="cuda")
+            turns = {
+                "blocks": lambda w, a=a, s=s, t=t, out=out: product(a, w.mT, scale_a=s, scale_b=t, out=out),
+                "tensors": lambda w, a=a, out=out: product(a, w.mT, scale_a=one, scale_b=one, out=out),
+            }
+            arms = {name: self.in_turn(turn, weights) for name, turn in turns.items()}
+            arms["bf16"] = self.in_turn(lambda w, x=x, out=out: product(x, w.mT, out=out), wide)
+            arms["torch"] = self.in_turn(lambda w, x=x, out=out: torch.mm(x, w.mT, out=out), wide)
+            found = {name: statistics.median(each) for name, each in self.in_graphs(arms, count).items()}
+            cells = " | ".join(f"{each:.1f} ({found['torch'] / each:.2f})" for each in found.values())
+            print(f"| {m} x {n} x {k} | {cells} |", flush=True)
+
+    def experts(self):
+        self.header("Few rows an expert, GB/s of weights (of a copy)", "offs", "counts", "copy")
+        torch = self.torch
+        for experts, rows, n, k in EXPERTS:
+            a, b = self.randn(experts * rows, k), self.randn(experts, n, k)
+            ends = torch.arange(1, experts + 1, device="cuda", dtype=torch.int32) * rows
+            given, told = self.scaled(a, b, ends, self.randn(experts * rows, n))
+            counts = torch.full((experts,), rows, device="cuda", dtype=torch.int32)
+            each = (x.view(experts, rows, -1) for x in (given[0], told["scale_a"], told["out"]))
+            room, scales, out = each
+            masked = {"scale_a": scales, "scale_b": told["scale_b"], "out": out, "counts": counts}
+            source = torch.empty(experts * n * k, device="cuda", dtype=torch.uint8)
+            target = torch.empty_like(source)
+            arms = {
+                "offs": lambda given=given, told=told: self.kernels.grouped_matmul(*given, **told),
+                "counts": lambda a=room, b=given[1], masked=masked: self.kernels.grouped_matmul(a, b, **masked),
+                "copy": lambda t=target, s=source: t.copy_(s),
+            }
+            times = self.in_graphs(arms, 4)
+            times["copy"] = [each / 2 for each in times["copy"]]  # it also writes
+            self.report(f"{experts} x {rows} x {n} x {k}", experts * n * k / 1e3, times)
+
+    def heads(self):
+        self.header("Batches, GB/s (ratio), in a graph", "ours", "torch.matmul")
+        randn, torch = self.randn, self.torch
+        given = {}
+        for b, m, n, k, b_k_major in HEADS:
+            name = f"{b}, {m} x {n} x {k}, B {'(N, K)' if b_k_major else '(K, N)'}"
+            given[name] = randn(b, m, k), randn(b, n, k).mT if b_k_major else randn(b, k, n)
+        q, key, v = (randn(4, 1024, 16, 64).transpose(1, 2) for _ in range(3))
+        given |= {
+            "q @ k.mT of transposed heads": (q, key.mT),
+            "p @ v of transposed heads": (randn(4, 16, 1024, 1024), v),
+        }
+        for name, (a, b) in given.items():
+            torch.testing.assert_close(self.kernels.matmul(a, b), a @ b, rtol=3e-2, atol=3e-1)
+            arms = {
+                "ours": lambda a=a, b=b: self.kernels.matmul(a, b),
+                "cuBLAS": lambda a=a, b=b: torch.matmul(a, b),
+            }
+            bytes_ = 2 * (a.numel() + b.numel() + a.shape[:-1].numel() * b.shape[-1])
+            self.report(name, bytes_ / 1e3, self.in_graphs(arms, 4))
 
     def mx(self):
         torch = self.torch
@@ -430,6 +506,7 @@ def named(c) -> str:
 def main() -> int:
     parts = (
         "burst", "sustained", "shapes", "odd", "weights", "gradients", "floor", "grouped", "masked", "epilogues", "gated", "fp8",
+        "blocks", "experts", "heads",
     )  # fmt: skip
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("parts", nargs="*", choices=(*parts, "mx", "tune", []), default=[])

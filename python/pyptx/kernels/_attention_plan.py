@@ -159,7 +159,11 @@ class Forward:
         sizes = ("P", "H", "HK", "M", self.width_name) if self.ragged else ("B", "H", "HK", "M", "N", "together")
         sizes += ("DV",) * self.direct
         given = [("f32", "scale"), *[("s32", "shift")] * (self.right or self.left), *[("s32", "reach")] * self.left]
-        return [*(("u32", name) for name in (*sizes, *(BIAS if self.biased else ()))), *given, *[("f32", "cap")] * self.softcap]
+        return [
+            *(("u32", name) for name in (*sizes, *(BIAS if self.biased else ()))),
+            *given,
+            *[("f32", "cap")] * self.softcap,
+        ]
 
 
 def taken_together(cut: Forward, heads: int, per: int, queries: int, keys: int, traced: bool) -> int:

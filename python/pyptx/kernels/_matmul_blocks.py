@@ -42,7 +42,14 @@ class BlockSums:
         else:  # the first column of each part that lies in one block of 128
             columns = [place.column + at if at else place.column for at in range(0, bn, math.gcd(bn, 128))]
         return BlockScales(
-            self.product.more, self.product.epilogue.by_rows, [first, first + 8], ptx.param(u32, "M"), columns, width, place.expert, place.end
+            self.product.more,
+            self.product.epilogue.by_rows,
+            [first, first + 8],
+            ptx.param(u32, "M"),
+            columns,
+            width,
+            place.expert,
+            place.end,
         )
 
     def clear(self):

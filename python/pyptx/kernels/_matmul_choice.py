@@ -86,9 +86,9 @@ def kernel_of(p: Problem):
     gated = p.epilogue.gated
     if p.turned:
         return stream_kernel(stream_for(p), p.dtype, p.b_k_major, p.out, p.epilogue, whole=False, turned=True)
-    if not found and may_stream(p) and p.m <= 128 and engine(p.on_gpu, p.dtype, p.a_width, p.b_width) == "sm_90a":
-        if c := stream_for(p):
-            return stream_kernel(c, p.dtype, p.b_k_major, p.out, p.epilogue, whole=False)
+    few = may_stream(p) and p.m <= 128
+    if not found and few and engine(p.on_gpu, p.dtype, p.a_width, p.b_width) == "sm_90a" and (c := stream_for(p)):
+        return stream_kernel(c, p.dtype, p.b_k_major, p.out, p.epilogue, whole=False)
     if not found:
         return mma_of(p)
     tiles = found == "sm_90a" and p.dtype.bits == 16 and p.packed and not gated
@@ -504,13 +504,17 @@ def scaled_stream_of(m: int, n: int, k: int) -> StreamConfig | None:
     if m > 32:
         cuts = {parts: 8 * -(-n // (8 * CLUSTERS[parts])) for parts in range(1, most + 1)}
         parts = next((parts for parts, bn in cuts.items() if bn >= 48), most)
-        return None if cuts[parts] > (72 if m > 64 else 112) else StreamConfig.of(-(-m // 8) * 8, parts, cuts[parts], tall=True, **told)
+        return (
+            None
+            if cuts[parts] > (72 if m > 64 else 112)
+            else StreamConfig.of(-(-m // 8) * 8, parts, cuts[parts], tall=True, **told)
+        )
     unit, tiles = 16 if m > 16 else 8, -(-n // 64)
     rows = -(-m // unit) * unit
     if tiles > 2 * MULTIPROCESSORS:
         return StreamConfig.of(rows, 1, 128, **told)
-    parts = min(most, 4 if tiles <= CLUSTERS[4] else 3 if tiles <= CLUSTERS[3] else 2 if tiles <= MULTIPROCESSORS else 1)
-    return StreamConfig.of(rows, parts, 64, 1, 1 + (tiles * parts > MULTIPROCESSORS), True, **told)
+    parts = next((parts for parts in range(most, 1, -1) if tiles <= CLUSTERS[parts]), 1)
+    return StreamConfig.of(rows, parts, 64, 1, 1 + (tiles > MULTIPROCESSORS), True, **told)
 
 
 def streams() -> list[StreamConfig]:

@@ -503,7 +503,9 @@ def stream_kernel(
         raise ValueError(f"{c}: rows are a multiple of 8, columns of 8 where it is tall, else of 64")
     bk = ROW * 8 // dtype.bits
     if c.scaled != (epilogue.scales == "block") or (c.scaled and (bk != 128 or c.deep != BLOCKS)):
-        raise ValueError(f"{c}: scales of blocks want a stream of fp8 that is scaled, whose stages have {BLOCKS} blocks")
+        raise ValueError(
+            f"{c}: scales of blocks want a stream of fp8 that is scaled, whose stages have {BLOCKS} blocks"
+        )
     a = Operand(dtype, True, c.rows, c.share, bk)
     b = Operand(dtype, b_k_major, c.bn, 1, bk)
     stream = Stream(c, a, b, out, epilogue, whole, turned)

@@ -275,7 +275,9 @@ def kernel_of_tiles(body, name: str, multiprocessors: int, threads: int, lines: 
         waves = 1 if parts > 1 else -(-tiles // (multiprocessors // ctas))
         return (-(-tiles // waves) * ctas, 1, 1)
 
-    grids = ((lambda M, N: grid(M, N)), (lambda M, N, L: grid(M, N, L)), (lambda M, N, L, LI: grid(M, N, L, LI)))[body.batched]
+    grids = ((lambda M, N: grid(M, N)), (lambda M, N, L: grid(M, N, L)), (lambda M, N, L, LI: grid(M, N, L, LI)))[
+        body.batched
+    ]
     more = epilogue.tiles(batch, grouped)
     if grouped or body.parted:
         more["OFFS"] = Tile("E" if grouped else "L", s32)
