@@ -14,6 +14,7 @@ from test_attention import agrees, near, tensors  # noqa: E402
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
+from pyptx.kernels._attention_arguments import bias_of  # noqa: E402
 
 MODULE = sys.modules["pyptx.kernels.attention"]
 
@@ -34,13 +35,14 @@ def masked(q, k, v, mask, causal=False, sinks=None):
 
 
 def masks(batch, heads, queries, keys, kind):
-    """Whole, of fewer dimensions, with dimensions of 1, with strides that are odd, broadcast without memory."""
+    """Whole, of fewer dimensions, with dimensions of 1, with strides that are odd, with rows that are longer, broadcast without memory."""
     generator = torch.Generator().manual_seed(0)
     number = {"generator": generator}
     yield torch.rand(queries, keys, **number) > 0.3
     yield torch.rand(batch, 1, 1, keys, **number) > 0.3
     yield torch.randn(batch, heads, queries, keys, **number).to(kind)
     yield torch.randn(batch, heads, queries, keys + 3, **number).to(kind)[..., 1 : keys + 1]
+    yield torch.randn(batch, heads, queries, -(-keys // 8) * 8, **number).to(kind)[..., :keys]
     yield torch.randn(1, heads, queries, 1, **number).to(kind)
     yield torch.randn(1, 1, queries, keys, **number).to(kind).expand(batch, heads, queries, keys)
 
@@ -76,6 +78,28 @@ def test_beside_sinks_and_where_no_key_counts():
     o, lse = kernels.attention(q, k, v, mask=mask, lse=True)
     assert not o[:, :, :40].any() and bool((lse[:, :, :40] == -math.inf).all())
     agrees((o, lse), masked(q, k, v, mask))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("width", [64, 128])
+def test_rows_that_see_no_key_of_several_blocks(target, width):
+    """Blocks whose keys all exist; the largest score stays -inf over them."""
+    q, k, v = tensors("cpu", *[(1, 1, size, width) for size in (70, 400, 400)])
+    mask = torch.rand(70, 400) > 0.5
+    mask[:40] = False
+    mask[40:, 128:] = False
+    with kernels.simulated_target(target):
+        agrees(kernels.attention(q, k, v, mask=mask, lse=True), masked(q, k, v, mask))
+
+
+def test_odd_rows_are_not_copied():
+    """Of values of up to 64 columns; for more there are too few registers."""
+    q, k = tensors("cpu", *[(1, 2, 30, 64)] * 2)
+    even, odd = torch.randn(1, 2, 30, 32).bfloat16()[..., :30], torch.randn(1, 2, 30, 31).bfloat16()[..., :30]
+    for mask, width, loaded, same in ((even, 128, 2, True), (odd, 64, 1, True), (odd, 128, 2, False)):
+        laid, strides, each = bias_of(mask, q, k, k.new_empty(1, 2, 30, width))
+        assert (each, laid.data_ptr() == mask.data_ptr()) == (loaded, same)
+        assert strides["bias_query"] * each == laid.stride(2)
 
 
 @pytest.mark.parametrize("framework", ["numpy", "jax"])

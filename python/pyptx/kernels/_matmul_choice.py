@@ -412,7 +412,7 @@ def estimate(
         grouped and c.bm * c.bn == 128 * 256 and -(-n // c.bn) % 2 == 0
     ):  # rows of A that two CTAs share: 1.01 of each for itself
         c = replace(c, cn=2)
-    elif not grouped and (m if c.turned else n) <= c.bn * c.cn:  # A (of C^T B) is read once: nothing is still in L2
+    elif batch > 1 and not (grouped or c.turned) and n <= c.bn * c.cn:  # A is read once: nothing of it is still in L2
         c = replace(c, swing=False)
     elif plain and some is WIDE and c.bn == 256 and k > LONG_K and -(-m // 128) % 2 == 0:
         c = replace(c, cm=2, group=6)

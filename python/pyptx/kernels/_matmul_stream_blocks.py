@@ -18,7 +18,7 @@ from pyptx.types import f32, u32, u64
 if TYPE_CHECKING:
     from pyptx.kernels._matmul_stream import Stream, StreamConfig
 
-__all__ = ["BLOCKS", "ScaledSums", "ScaleSlots", "produce_scales"]
+__all__ = ["BLOCKS", "ScaleSlots", "ScaledSums", "produce_scales"]
 
 LANES = 32
 BLOCKS = 2  # of a stage
