@@ -104,9 +104,9 @@ def test_what_measured_best_is_chosen():
     assert blocks_of(4096, 2112, 7168, gated=True) == replace(BLOCKS, cn=1)
     groups = [blocks_of(rows, 4096, 7168, grouped=True, batch=32) for rows in (8, 128)]
     assert [(c.bm, c.bn) for c in groups] == [(64, 128), (128, 128)]
-    found = [scaled_stream_of(m, n, 7168) for m, n in ((1, 4096), (16, 2112), (32, 7168), (64, 4096), (128, 2112), (16, 24576))]  # fmt: skip
+    found = [scaled_stream_of(m, n, 7168) for m, n in ((1, 4096), (16, 2112), (32, 7168), (64, 4096), (128, 2112), (16, 24576), (64, 24576))]  # fmt: skip
     assert [(c.tall, c.parts, c.bn) for c in found] == [
-        (False, 2, 64), (False, 3, 64), (False, 1, 64), (True, 2, 64), (True, 3, 56), (False, 1, 128)
+        (False, 2, 64), (False, 3, 64), (False, 1, 64), (True, 2, 64), (True, 3, 56), (False, 1, 128), (False, 1, 128)
     ]  # fmt: skip
     assert scaled_stream_of(128, 24576, 1536) is None
     with kernels.simulated_target("sm_90a"):

@@ -20,6 +20,7 @@ from pyptx.types import PtxType, bf16, e4m3, s8
 __all__ = [
     "BLOCKS",
     "CANDIDATES",
+    "OF_BLOCKS",
     "ONCE",
     "PAIR",
     "PARTED",
@@ -37,6 +38,7 @@ __all__ = [
     "microseconds_in_one",
     "mma_of",
     "parted_kernel",
+    "scaled_stream_of",
     "stream_of",
     "streams",
 ]
@@ -496,20 +498,19 @@ CLUSTERS = {1: MULTIPROCESSORS, 2: 66, 3: 39, 4: 30}
 @functools.lru_cache(4096)
 def scaled_stream_of(m: int, n: int, k: int) -> StreamConfig | None:
     """With scales of blocks.  Above 32 rows it is tall, with 48 columns or more of a CTA, as many as there are registers for, where K can be cut
-    so; None where not, because tiles are quicker."""
+    so; if not, of up to 64 rows it has 128 columns, and of more there is None, because tiles are quicker."""
     told = {"scaled": True, "deep": 2, "late": True, "ahead": 1}
     most = max(1, min(4, k // 512))  # each part has some stages
     if m > 32:
         cuts = {parts: 8 * -(-n // (8 * CLUSTERS[parts])) for parts in range(1, most + 1)}
         parts = next((parts for parts, bn in cuts.items() if bn >= 48), most)
-        return (
-            None
-            if cuts[parts] > (72 if m > 64 else 112)
-            else StreamConfig.of(-(-m // 8) * 8, parts, cuts[parts], tall=True, **told)
-        )
+        if cuts[parts] <= (72 if m > 64 else 112):
+            return StreamConfig.of(-(-m // 8) * 8, parts, cuts[parts], tall=True, **told)
+        if m > 64:
+            return None
     unit, tiles = 16 if m > 16 else 8, -(-n // 64)
     rows = -(-m // unit) * unit
-    if tiles > 2 * MULTIPROCESSORS:
+    if tiles > 2 * MULTIPROCESSORS or m > 32:
         return StreamConfig.of(rows, 1, 128, **told)
     parts = next((parts for parts in range(most, 1, -1) if tiles <= CLUSTERS[parts]), 1)
     return StreamConfig.of(rows, parts, 64, 1, 1 + (tiles > MULTIPROCESSORS), True, **told)
