@@ -397,7 +397,8 @@ def estimate(
         return c.cn == 1 or (not grouped and (m <= n if c.turned else n <= m))
 
     unit = 2 * ROW * 8 // out_bits if gated else 64 if grouped else out_bits
-    wide = waves(WIDE[0][0]) >= MANY and n > 128 and m > 64  # else most of a wide tile would lie outside
+    # Of few rows or columns most of a wide tile would lie outside; of groups that was not measured.
+    wide = waves(WIDE[0][0]) >= MANY and (grouped or (n > 128 and m > 64))
     some = CANDIDATES + RAGGED if any(ragged) else WIDE if wide else CANDIDATES
     legal = [
         each for each in some
