@@ -74,6 +74,20 @@ def test_library(m, n, k, by_columns, device):
         assert distance(wide, wanted) < 1e-3
 
 
+@devices
+@pytest.mark.parametrize(("m", "n"), [(16, 520), (40, 264), (300, 264)])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_scales_of_b_that_lie_by_its_columns(m, n, target, device):
+    """As `quantize_fp8` makes them of weights (N, K): no copy."""
+    a, b, of_a, of_b, wanted = scaled(m, n, 656, device)
+    turned = of_b.mT.contiguous().mT
+    with kernels.simulated_target(target):
+        assert distance(kernels.matmul(a, b.mT, scale_a=of_a, scale_b=turned), wanted) < 5e-3
+        ends = torch.tensor([m], dtype=torch.int32, device=device)
+        got = kernels.grouped_matmul(a, b[None].mT, ends, scale_a=of_a, scale_b=turned[None])
+        assert distance(got, wanted) < 5e-3
+
+
 @pytest.mark.parametrize("framework", ["numpy", "jax"])
 def test_elsewhere(framework):
     pytest.importorskip(framework, reason=f"skipped: no {framework}")

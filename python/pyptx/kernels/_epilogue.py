@@ -23,13 +23,15 @@ __all__ = ["NOTHING", "BlockScales", "Epilogue", "Finisher", "with_tensors"]
 class Epilogue:
     """What an epilogue does.  `bias`, `residual`: their types, None if there is none.  `scales`: "tensor", one for A and one for B; "row", one
     for each row of A and each column of B; or "block", one for each 128 of K in a row of A and for each 128 x 128 of B, which the kernel
-    itself applies after each 128 of K.  `by_rows`: those of A lie (M, K / 128), else (K / 128, M)."""
+    itself applies after each 128 of K.  `by_rows`: those of A lie (M, K / 128), else (K / 128, M); `b_by_rows`: those of B (N / 128, K / 128), else
+    (K / 128, N / 128)."""
 
     bias: PtxType | None = None
     activation: str | None = None
     residual: PtxType | None = None
     scales: str | None = None
     by_rows: bool = False
+    b_by_rows: bool = False
 
     @property
     def gated(self) -> bool:
@@ -50,7 +52,9 @@ class Epilogue:
         elif self.scales == "block":
             found |= {
                 "SCALE_A": Tile(*batch, *(("M", "KB") if self.by_rows else ("KB", "M")), f32),
-                "SCALE_B": Tile(*(("E",) if grouped else batch), "KB", "NB", f32),
+                "SCALE_B": Tile(
+                    *(("E",) if grouped else batch), *(("NB", "KB") if self.b_by_rows else ("KB", "NB")), f32
+                ),
             }
         if self.bias is not None:
             found["BIAS"] = Tile(*self.halves, "N", self.bias)
@@ -86,18 +90,17 @@ class BlockScales:
 
     In products of groups, `expert` is the number of the matrix of B, and `end` the row behind the last one of the group."""
 
-    def __init__(self, tensors: dict, by_rows: bool, rows, m, columns, width, expert=None, end=None):
+    def __init__(self, tensors: dict, of: Epilogue, rows, m, columns, width, expert=None, end=None):
         pointer_a, pointer_b = ptx.global_ptrs(tensors["SCALE_A"], tensors["SCALE_B"])
-        blocks = (ptx.param(u32, "K") + 127) >> 7
-        self.pitch_a, self.pitch_b = 4 if by_rows else m * 4, ((width + 127) >> 7) * 4
+        blocks, across = (ptx.param(u32, "K") + 127) >> 7, (width + 127) >> 7
+        self.pitch_a, self.pitch_b = 4 if of.by_rows else m * 4, 4 if of.b_by_rows else across * 4
         if expert is not None:
-            of_one = reg.scalar(u64)
-            ptx.inst.mul.wide.u32(of_one, expert * blocks, self.pitch_b)
-            pointer_b = pointer_b + of_one
+            pointer_b = pointer_b + product(expert * blocks, across * 4)
         self.guards = [row < (m if end is None else end) for row in rows]
         self.inside = [column < width for column in columns]  # a CTA of a cluster may have no columns
-        self.a = [pointer_a + (product(row, blocks * 4) if by_rows else row * 4) for row in rows]
-        self.b = [pointer_b + (column >> 7) * 4 for column in columns]
+        self.a = [pointer_a + (product(row, blocks * 4) if of.by_rows else row * 4) for row in rows]
+        of_b = blocks * 4 if of.b_by_rows else 4
+        self.b = [pointer_b + (column >> 7) * of_b for column in columns]
 
     def next(self) -> list:
         """The scales of the next block: for each column a list with one for each row, 0 for rows outside of A."""

@@ -123,9 +123,9 @@ def width_of(*multiples: int) -> int:
     return bits & -bits
 
 
-def epilogue_of(types, activation, shapes, flat, by_rows: bool = True) -> tuple[Epilogue, list]:
+def epilogue_of(types, activation, shapes, flat, turned=(False, False)) -> tuple[Epilogue, list]:
     """(the epilogue, the shapes in which its kernel takes bias, residual, scale_a and scale_b), for a result of the shape `flat`.  A shape is
-    None if the tensor is None.  `by_rows`: whether scales of blocks of A lie by its rows."""
+    None if the tensor is None.  `turned`: whether the transposes of scales of blocks, of A and of B, are taken."""
     _, _, bias, residual, scale_a, _ = types
     *batch, m, n = flat
     halves = Epilogue(activation=activation).halves
@@ -135,9 +135,14 @@ def epilogue_of(types, activation, shapes, flat, by_rows: bool = True) -> tuple[
         scales = "tensor" if single else "row"
         parts = [(1,), (1,)] if single else [(*batch, m), (*batch, *halves, n)]
         if not single and is_blocks(shapes[4], shapes[5], *shapes[:2]):
-            scales, parts = "block", [tuple(shapes[4])[:: 1 if by_rows else -1], tuple(shapes[5])]
+            scales, parts = (
+                "block",
+                [tuple(shape)[:: -1 if of_one else 1] for shape, of_one in zip(shapes[4:6], turned, strict=True)],
+            )
     found = [bias and (*halves, n), residual and flat, *parts]
-    return Epilogue(bias, activation, residual, scales, scales == "block" and by_rows), found
+    if scales != "block":
+        return Epilogue(bias, activation, residual, scales), found
+    return Epilogue(bias, activation, residual, scales, not turned[0], turned[1]), found
 
 
 # Products of groups.

@@ -375,7 +375,7 @@ class Blocks(Product):
         m, n = ptx.param(u32, "M"), ptx.param(u32, "N")
         columns, width = ([place.column, place.column + n], n + n) if self.epilogue.gated else ([place.column], n)
         scales = BlockScales(
-            self.more, self.epilogue.by_rows, [place.row + self.lane], m, columns, width, place.expert, place.end
+            self.more, self.epilogue, [place.row + self.lane], m, columns, width, place.expert, place.end
         )
         for _ in ptx.range_(0, self.steps, dtype=u32):
             factors = [of_row for (of_row,) in scales.next()]

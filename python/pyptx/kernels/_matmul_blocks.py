@@ -43,7 +43,7 @@ class BlockSums:
             columns = [place.column + at if at else place.column for at in range(0, bn, math.gcd(bn, 128))]
         return BlockScales(
             self.product.more,
-            self.product.epilogue.by_rows,
+            self.product.epilogue,
             [first, first + 8],
             ptx.param(u32, "M"),
             columns,

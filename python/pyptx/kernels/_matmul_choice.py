@@ -542,15 +542,16 @@ def streams() -> list[StreamConfig]:
 
 def grouped_kernel(
     shape_a, experts: int, n: int, dtype: str, b_k_major: bool, a_width: int, b_width: int, on_gpu: bool,
-    masked: bool = False, activation: str | None = None, by_rows: bool = True,
+    masked: bool = False, activation: str | None = None, by_rows: bool = True, b_by_rows: bool = False,
 ):  # fmt: skip
     """The kernel (A, B, the scales of both if they are e4m3, OFFS) -> C.  `shape_a`: that of all rows of all groups; B has `experts`
-    matrices, C has n columns.  `by_rows`: `Epilogue.by_rows`."""
+    matrices, C has n columns.  `by_rows`, `b_by_rows`: as of `Epilogue`."""
     t, k = shape_a
     kind = NAMES[dtype.removeprefix("torch.")]
     scaled = kind == e4m3
     out = bf16 if scaled else kind
-    epilogue = Epilogue(activation=activation, scales="block" if scaled else None, by_rows=scaled and by_rows)
+    lie = {"by_rows": by_rows, "b_by_rows": b_by_rows} if scaled else {}
+    epilogue = Epilogue(activation=activation, scales="block" if scaled else None, **lie)
     each, gated = -(-t // experts), epilogue.gated
     found = engine(on_gpu, kind, a_width, b_width, width_of(n * 2)) if experts <= MOST_GROUPS else ""
     if found.startswith("sm_10"):

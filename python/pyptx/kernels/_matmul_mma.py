@@ -402,7 +402,7 @@ class Tensor:
         columns = [column, column + self.n] if self.epilogue.gated else [column]
         group = (self.expert, self.m) if self.grouped else ()
         return BlockScales(
-            more, self.epilogue.by_rows, [first + 8 * i for i in range(8)], self.rows, columns, self.width, *group
+            more, self.epilogue, [first + 8 * i for i in range(8)], self.rows, columns, self.width, *group
         )
 
     def sum_blocks(self, total, stages: "Stages", reads, scales: BlockScales):

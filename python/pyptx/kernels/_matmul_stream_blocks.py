@@ -67,7 +67,10 @@ def produce_scales(stream: Stream, lane):
                 for first in range(0, slots.of_b, LANES):
                     number = lane + first
                     place = column + number * apart
-                    index, word = block * across + (place >> 7), (slots.begin_b + unit * slots.words) * 4
+                    index = (
+                        (place >> 7) * blocks + block if stream.epilogue.b_by_rows else block * across + (place >> 7)
+                    )
+                    word = (slots.begin_b + unit * slots.words) * 4
                     fetch(to + number * 4, word, pointer_b, index, there & (place < stream.n), number < slots.of_b)
                 block += 1
             ptx.cp_async.mbarrier_arrive(stream.full[ring.stage], noinc=True)

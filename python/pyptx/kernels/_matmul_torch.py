@@ -261,14 +261,14 @@ class Call:
         b.halve(activation, b_k_major)
         out_width = width_of(n * self.dtype.itemsize, 0 if out is None or not out.is_contiguous() else out.data_ptr())
         shapes = [None if each is None else each.shape for each in given]
-        by_rows = given[4] is None or given[4].dim() != 2 or taken_by_rows(given[4])
-        epilogue, seen = epilogue_of(types, activation, shapes, self.flat, by_rows)
+        turned = [each is not None and each.dim() == 2 and is_turned(each) for each in given[4:6]]
+        epilogue, seen = epilogue_of(types, activation, shapes, self.flat, turned)
         if not few and not engine(a.tensor.is_cuda, types[0], a.width, b.width, out_width):
             a.pack()
             b.pack()
-        for each, shape in zip(more, seen, strict=True):
+        for each, shape, is_other in zip(more, seen, (False, False, *turned), strict=True):
             if each is not None:
-                if each is self.seen[4] and not by_rows and epilogue.scales == "block":
+                if is_other and epilogue.scales == "block":
                     each.step(transposed)
                 each.reshape(shape)
                 each.pack(aligned=True)
@@ -301,9 +301,9 @@ class Call:
         return out
 
 
-def taken_by_rows(scales) -> bool:
-    """Whether a kernel takes scales of A's blocks by rows: as they lie, if they are packed one way or the other."""
-    return scales.is_contiguous() or not scales.mT.is_contiguous()
+def is_turned(scales) -> bool:
+    """Whether a kernel takes the transpose of scales of blocks, as it is packed and they are not."""
+    return not scales.is_contiguous() and scales.mT.is_contiguous()
 
 
 def is_few(m: int, n: int, a: Seen, b: Seen) -> bool:
@@ -521,18 +521,16 @@ def run_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation
         one.step(contiguous)
     b_k_major = two.orient(across=True)
     two.halve(activation, b_k_major)
-    scales, by_rows = (), True
-    if scale_a is not None:
-        of_a = scale_a.reshape(-1, scale_a.shape[-1])
-        by_rows = taken_by_rows(of_a)
-        scales = (of_a if by_rows else of_a.mT).contiguous(), scale_b.contiguous()
+    scales = () if scale_a is None else (scale_a.reshape(-1, scale_a.shape[-1]), scale_b)
+    turned = [is_turned(each) for each in scales] or [False, False]
+    scales = [(each.mT if is_other else each).contiguous() for each, is_other in zip(scales, turned, strict=False)]
     kind = NAMES[str(a.dtype).removeprefix("torch.")]
     if b.shape[0] > MOST_GROUPS or not engine(a.is_cuda, kind, one.width, two.width, width_of(n * 2)):
         one.pack()
         two.pack()
     kernel = grouped_kernel(
         one.tensor.shape, b.shape[0], n, str(a.dtype), b_k_major, one.width, two.width, a.is_cuda, masked, activation,
-        by_rows,
+        not turned[0], turned[1],
     )  # fmt: skip
     arrays = (one.tensor, two.tensor, *scales, ends.contiguous())
     if out is None:
