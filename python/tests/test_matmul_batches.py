@@ -1,4 +1,4 @@
-"""Batches of products: those of heads that lie transposed, and those with few columns."""
+"""Batches of products: those of heads that lie transposed, which are not copied, and those with few columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from test_matmul import GPU, distance  # noqa: E402
 
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
+from pyptx.kernels import _matmul_torch  # noqa: E402
 from pyptx.kernels._matmul_choice import configuration  # noqa: E402
+from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
+from pyptx.kernels._matmul_tiles import Config  # noqa: E402
+from pyptx.types import bf16  # noqa: E402
 
 
 def heads(rows: int, columns: int, dtype=torch.bfloat16):
@@ -41,8 +45,25 @@ def test_any(case, device):
         got = kernels.matmul(a, b)
         assert distance(got, a.double() @ b.double()) < 5e-3
         assert torch.equal(kernels.matmul(a, b, out=torch.empty_like(got)), got)
-        positive = kernels.matmul(a, b, activation="relu")
-        assert distance(positive, (a.double() @ b.double()).relu()) < 5e-3
+        gelu = kernels.matmul(a, b, activation="relu")
+        assert distance(gelu, (a.double() @ b.double()).relu()) < 5e-3
+
+
+@pytest.mark.parametrize("case", list(CASES)[:4])
+def test_heads_that_lie_transposed_are_not_copied(case):
+    a, b = CASES[case]()
+    with kernels.simulated_target("sm_90a"):
+        call = _matmul_torch.Call((a, b, None, None, None, None), None, None)
+    for given, seen in zip((a, b), call.seen[:2], strict=True):
+        assert seen.again(given).data_ptr() == given.data_ptr()
+
+
+@pytest.mark.parametrize("config", [Config(128, 64, 6), Config(64, 80, 6, consumers=1, turned=True), Config(128, 128, 5, cn=2)], ids=str)  # fmt: skip
+def test_tiles_of_two_dimensions(config):
+    kernel = product_kernel(config, bf16, True, False, batched=2)
+    a, b = heads(136, 80), heads(80, 144)
+    with pyptx.simulator(check="all"):
+        assert distance(kernel(a, b), a.double() @ b.double()) < 5e-3
 
 
 def test_narrow_matrices_have_narrow_tiles():

@@ -49,7 +49,8 @@ class Problem:
     """What decides how a product is computed.  `batch`: how many matrices, None for one without that dimension.  A is stored (M, K), or
     (K, M) if it is not K-major; B is stored (N, K), or (K, N).  `a_width`, `b_width`, `out_width`: the power of two, up to 32 bytes, that
     divides the address and the strides.  `on_gpu`: False on the simulator.  `pitched`: C has gaps between its rows.
-    `turned`: the result is C^T, of a stream.  `packed`: A and B have no gaps between their rows."""
+    `turned`: the result is C^T, of a stream.  `packed`: A and B have no gaps between their rows.  `apart`: the batch has two dimensions, with
+    any strides."""
 
     m: int
     n: int
@@ -67,6 +68,7 @@ class Problem:
     pitched: bool = False
     turned: bool = False
     packed: bool = True
+    apart: bool = False
 
 
 def engine(on_gpu: bool, dtype: PtxType, *widths: int) -> str:
@@ -99,7 +101,7 @@ def kernel_of(p: Problem):
         return stream_kernel(stream_for(p), p.dtype, p.b_k_major, p.out, p.epilogue)
     c = blocks_of(p.m, p.n, p.k, gated=gated) if p.epilogue.scales == "block" else inside(once or estimate_of(p)[0], p)
     c = with_beside(c, p.k * p.dtype.bits // 8, p.epilogue)
-    return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue)
+    return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched + p.apart, p.epilogue)
 
 
 def with_beside(c: Config, k_bytes: int, epilogue: Epilogue) -> Config:

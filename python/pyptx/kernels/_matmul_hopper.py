@@ -43,6 +43,7 @@ from pyptx.kernels._matmul_tiles import (
     keep_ends,
     kernel_of_tiles,
     mask,
+    of_batch,
     within,
 )
 from pyptx.types import PtxType, b32, bf16, f32, s8, s32, u8, u32, u64
@@ -59,7 +60,7 @@ class Product:
     """The body of the kernel of one configuration: `write` writes it."""
 
     def __init__(
-        self, c: Config, a: Operand, b: Operand, out: PtxType, batched: bool, epilogue: Epilogue, grouped: bool,
+        self, c: Config, a: Operand, b: Operand, out: PtxType, batched: int, epilogue: Epilogue, grouped: bool,
         masked: bool = False, parted: bool = False,
     ):  # fmt: skip
         self.c, self.a, self.b, self.out, self.batched, self.epilogue = c, a, b, out, batched, epilogue
@@ -267,7 +268,7 @@ class Product:
             row, k = row + rank * rows if rows else row, k + rank * along if along else k
             first = rank * size
         places = [(at, operand.where(row, rows, k)) for rows, at in operand.copies()]
-        return first, [(at, where if batch is None else (*where, batch)) for at, where in places]
+        return first, [(at, (*where, *of_batch(self.batched, batch))) for at, where in places]
 
     # A consumer.
 
@@ -501,7 +502,7 @@ def product_kernel(
     a_k_major=True,
     b_k_major=True,
     out: PtxType = bf16,
-    batched=False,
+    batched: int = 0,
     epilogue=NOTHING,
     grouped=False,
     masked=False,
@@ -510,6 +511,7 @@ def product_kernel(
     """The kernel (A, B, ...) -> C of one configuration.
 
     A is (M, K), or (K, M) if it is not K-major; B is (N, K), or (K, N); with a gated activation it is (2, N, K), or (K, 2, N).
+    batched: how many dimensions there are before these, up to 2.
     grouped: B has E matrices, and OFFS has, for each, the row of A behind its last one.  masked: each matrix has M / E rows of A, and OFFS
         says how many of them count.
     parted: A (K, M) and B (K, N) have a product for each group of lines of K, C (L, M, N); OFFS has the line behind each group's last one.
@@ -523,7 +525,7 @@ def product_kernel(
         a, b = (replace(b, rows=c.bm, share=c.cn), replace(a, rows=c.bn, share=c.cm))
     if parted and (a_k_major or b_k_major or c.cm * c.cn * c.parts > 1 or c.overlap or c.swing or epilogue != NOTHING):
         raise ValueError(f"{c}: groups of lines of K want A (K, M), B (K, N), and no clusters, overlap or swing")
-    product = Product(c, a, b, out, batched or parted, epilogue, grouped, masked, parted)
+    product = Product(c, a, b, out, int(batched or parted), epilogue, grouped, masked, parted)
     if epilogue.scales == "block" and (product.blocks > 1 or c.overlap != (c.bn <= 128)):
         raise ValueError(f"{c}: with scales of blocks, a warpgroup has 64 rows, and tiles of up to 128 columns overlap")
     if c.parts > 1 and (c.cm * c.cn > 1 or c.bm * c.bn * 4 > c.stages * product.stage_bytes):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyptx import ptx, reg
 from pyptx.kernels._epilogue import NOTHING, Finisher
 from pyptx.kernels._matmul_ahead import Ahead
-from pyptx.kernels._matmul_tiles import ROW, WARPGROUP, WORD, Place, address, quotient
+from pyptx.kernels._matmul_tiles import ROW, WARPGROUP, WORD, Place, address, of_batch, quotient
 from pyptx.kernels._registers import narrowed
 from pyptx.types import b32, f32, u32, u64
 
@@ -257,7 +257,7 @@ class Store:
     def copy(self, row, column, buffer: int):
         with ptx.if_(self.thread == 0):
             where = (row, column) if self.product.c.turned else (column, row)
-            where = where if self.batch is None else (*where, self.batch)
+            where = (*where, *of_batch(self.product.batched, self.batch))
             ptx.tensor_copy.store(self.product.maps[2], where, ptx.addr(self.base, buffer), cache_hint=self.hint)
             ptx.cp.async_.bulk.commit_group()
 

@@ -1,6 +1,8 @@
 """What products that copy tiles by tensor maps (wgmma, tcgen05) have in common: how a product is cut, how its operands lie in shared memory,
 and which tiles a cluster takes."""
 
+import functools
+import operator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,7 +13,7 @@ from pyptx.types import PtxType, b16, b32, f32, pred, s32, tf32, u32, u64
 
 __all__ = [
     "MOST_GROUPS", "MULTIPROCESSORS", "ROW", "WARPGROUP", "WORD", "Config", "Groups", "Operand", "Place", "Ring", "Tiles", "address", "copied",
-    "fetch_maps", "keep_ends", "kernel_of_tiles", "mask", "quotient", "within",
+    "fetch_maps", "keep_ends", "kernel_of_tiles", "mask", "of_batch", "quotient", "within",
 ]  # fmt: skip
 
 MULTIPROCESSORS = 132  # of an H200
@@ -19,6 +21,7 @@ WARPGROUP = 128  # threads
 MOST_GROUPS = 512  # groups whose ends fit into shared memory
 ROW = 128  # bytes of a row of a tile in shared memory: the width of the swizzle
 WORD = 16  # bytes that a descriptor counts
+BATCHES = ((), ("L",), ("L", "LI"))  # the dimensions of a batch, by their number
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,7 @@ class Place(NamedTuple):
 class Tiles:
     """Which tiles of C a cluster takes: the one with the cluster's number, then each that lies as many tiles further as there are clusters."""
 
-    def __init__(self, c: Config, batched: bool, columns: int):
+    def __init__(self, c: Config, batched: int, columns: int):
         self.c, self.batched, self.columns = c, batched, columns  # columns of C in a tile
         rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32) if c.parts == 1 else 0
         self.rm, self.rn = (rank & (c.cm - 1)), rank >> (c.cm.bit_length() - 1)
@@ -178,7 +181,7 @@ class Tiles:
         """A loop over the tiles: yields a Place.  `begin` writes what comes before a tile's place is known."""
         down = self.down(ptx.param(u32, self.rows))
         in_one = down * self.across
-        count = in_one * ptx.param(u32, "L") if self.batched else in_one
+        count = functools.reduce(operator.mul, (ptx.param(u32, each) for each in BATCHES[self.batched]), in_one)
         for t in ptx.range_(self.first, count, self.step):
             if begin:
                 begin()
@@ -209,12 +212,21 @@ class Tiles:
         return row * c.bm, column * self.columns
 
 
+def of_batch(batched: int, number) -> tuple:
+    """The coordinates of matrix `number` of a batch of so many dimensions, the last one first."""
+    if batched < 2:
+        return () if number is None else (number,)
+    inner = ptx.param(u32, BATCHES[2][1])
+    outer = quotient(number, inner)
+    return number - outer * inner, outer
+
+
 class Groups(Tiles):
     """The tiles of grouped products.  `ends`, in shared memory, has for each matrix of B the row of A behind its last one.  `masked`: each
     matrix has M / E rows of A, and `ends` says how many of them count."""
 
     def __init__(self, c: Config, columns: int, ends, role: str, masked: bool):
-        super().__init__(c, False, columns)
+        super().__init__(c, 0, columns)
         self.ends, self.role, self.masked = address(ends), role, masked
 
     def places(self, begin=None):
@@ -251,19 +263,21 @@ class Groups(Tiles):
 def kernel_of_tiles(body, name: str, multiprocessors: int, threads: int, lines: int, arch: str):
     """The kernel (A, B, ...) -> C that `body` writes: for one product, a batch, or groups.  C is stored in boxes of `lines` rows."""
     c, epilogue, grouped = body.c, body.epilogue, body.grouped
-    batch = ("L",) if body.batched else ()
+    batch = BATCHES[body.batched]
     each = () if body.parted else batch  # the batch dimension of A and B
     # Numbers, because an object that `grid` reads would be compared at each call.
     ctas, parts, down, across, turned = c.ctas, c.parts, c.bm * c.cm, body.columns * c.cn, c.turned
 
-    def grid(M, N, L=1):
+    def grid(M, N, L=1, LI=1):
         """As few clusters as need no more waves, because more would take power."""
         rows, columns = (N, M) if turned else (M, N)
-        tiles = -(-rows // down) * -(-columns // across) * L
+        tiles = -(-rows // down) * -(-columns // across) * L * LI
         waves = 1 if parts > 1 else -(-tiles // (multiprocessors // ctas))
         return (-(-tiles // waves) * ctas, 1, 1)
 
-    grids = (lambda M, N, L: grid(M, N, L)) if body.batched else (lambda M, N: grid(M, N))
+    grids = ((lambda M, N: grid(M, N)), (lambda M, N, L: grid(M, N, L)), (lambda M, N, L, LI: grid(M, N, L, LI)))[
+        body.batched
+    ]
     more = epilogue.tiles(batch, grouped)
     if grouped or body.parted:
         more["OFFS"] = Tile("E" if grouped else "L", s32)
@@ -283,7 +297,7 @@ def kernel_of_tiles(body, name: str, multiprocessors: int, threads: int, lines: 
         block=(threads, 1, 1),
         cluster=(ctas, 1, 1),
         reqntid=True,
-        batch=None if body.parted else "L" if body.batched else rows,
+        batch=None if body.parted or body.batched == 2 else "L" if body.batched else rows,
         dependent_launch=True,
         arch=arch,
     )(with_tensors(name, ("A", "B", *more, "C"), body.write))

@@ -25,6 +25,7 @@ from pyptx.kernels._matmul_arguments import (
     width_of,
 )
 from pyptx.kernels._matmul_choice import Problem, engine, grouped_kernel, parted_kernel
+from pyptx.kernels._matmul_cuts import small_cut
 from pyptx.kernels._matmul_launches import DTYPES, launches_of
 from pyptx.kernels._matmul_tiles import MOST_GROUPS
 from pyptx.kernels._target import simulated
@@ -243,10 +244,13 @@ class Call:
             a.step(lambda t: t.new_zeros((*t.shape[:-1], 8)))
             b.step(lambda t: t.new_zeros((*t.shape[:-2], 8, t.shape[-1])))
         self.flat = flatten(a, b, self.shape)
-        *batch, m, n = self.flat
         # The kernel names its tensors in another order: scales first.
         self.order = [position for position in (0, 1, 4, 5, 2, 3) if given[position] is not None]
-        alone = not batch and len(self.order) == 2 and activation not in GATED
+        alone = len(self.order) == 2 and activation not in GATED
+        if not alone or activation is not None:
+            self.join(a, b)
+        *batch, m, n = self.flat
+        alone = alone and not batch
         column = n == 1 and alone
         few = alone and activation is None and is_few(m, n, a, b)
         if column or few:  # B^T A^T: a stream, of rows of A
@@ -258,8 +262,11 @@ class Call:
                 self.flat = (m, n)
         a_k_major, b_k_major = a.orient(across=False), b.orient(across=not (column or few))
         k = a.tensor.shape[-1 if a_k_major else -2]
-        b.halve(activation, b_k_major)
         out_width = width_of(n * self.dtype.itemsize, 0 if out is None or not out.is_contiguous() else out.data_ptr())
+        if len(batch) == 2 and not lie_apart(a, b, self.flat, k, types[0], out_width):
+            self.join(a, b)
+            *batch, m, n = self.flat
+        b.halve(activation, b_k_major)
         shapes = [None if each is None else each.shape for each in given]
         turned = [each is not None and each.dim() == 2 and is_turned(each) for each in given[4:6]]
         epilogue, seen = epilogue_of(types, activation, shapes, self.flat, turned)
@@ -273,8 +280,8 @@ class Call:
                 each.reshape(shape)
                 each.pack(aligned=True)
         problem = Problem(
-            m, n, k, batch[0] if batch else None, types[0], result, a_k_major, b_k_major, a.width, b.width, out_width, epilogue,
-            a.tensor.is_cuda, turned=few, packed=a.packed and b.packed,
+            m, n, k, size(batch) if batch else None, types[0], result, a_k_major, b_k_major, a.width, b.width, out_width, epilogue,
+            a.tensor.is_cuda, turned=few, packed=a.packed and b.packed, apart=len(batch) == 2,
         )  # fmt: skip
         self.kernel = launches_of(problem)
         self.alone = len(self.order) == 2
@@ -284,6 +291,14 @@ class Call:
         steps = [tuple(self.seen[i].steps) for i in self.order]
         if self.flat == self.shape and all(each in turns for each in steps) and isinstance(self.kernel, Kernel):
             self.picks = [i | turns[each] for i, each in zip(self.order, steps, strict=True)]
+
+    def join(self, a: Seen, b: Seen):
+        """Makes one dimension of a batch of two."""
+        *batch, m, n = self.flat
+        if len(batch) == 2:
+            for each in (a, b):
+                each.step(methodcaller("reshape", -1, *each.tensor.shape[-2:]))
+            self.flat = (size(batch), m, n)
 
     def __call__(self, given, out):
         if self.empty:
@@ -326,9 +341,24 @@ def flatten(a: Seen, b: Seen, shape) -> tuple:
     for each, sizes in ((a, (m, k)), (b, (k, n))):
         if each.tensor.shape[:-2] != shape[:-2]:
             each.step(methodcaller("expand", *shape[:-2], *sizes))
+    if len(shape) == 4 and not (is_line(a.tensor) and is_line(b.tensor)):
+        return tuple(shape)
+    for each, sizes in ((a, (m, k)), (b, (k, n))):
         if each.tensor.dim() != 3:
             each.step(methodcaller("reshape", -1, *sizes))
     return (size(shape[:-2]), m, columns)
+
+
+def is_line(t) -> bool:
+    """Whether the first two dimensions are one, by their strides."""
+    return 1 in t.shape[:2] or t.stride(0) == t.stride(1) * t.shape[1]
+
+
+def lie_apart(a: Seen, b: Seen, flat, k: int, dtype, out_width: int) -> bool:
+    """Whether wgmma multiplies matrices of a batch of two dimensions as they lie."""
+    *batch, m, n = flat
+    found = engine(a.tensor.is_cuda, dtype, a.width, b.width, out_width)
+    return found == "sm_90a" and not small_cut(m, n, k * dtype.bits // 8, size(batch))
 
 
 # The op.
