@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import time
 
+# Rows, columns and types of matrices that do not stay in L2.
+LARGE = (
+    (16384, 2048, "float32"), (8192, 8192, "float32"), (4096, 16384, "float32"),
+    (65536, 1024, "bfloat16"), (16384, 4096, "bfloat16"), (8192, 5120, "bfloat16"), (16384, 8192, "bfloat16"),
+    (8192, 16384, "bfloat16"), (4096, 32768, "bfloat16"), (2048, 65536, "bfloat16"), (1024, 128256, "bfloat16"),
+    (864, 151936, "bfloat16"), (2048, 32768, "float32"), (1024, 65536, "float32"),
+)  # fmt: skip
+
 
 def torch_on(since: int = 0, until: int = 999):
     """torch, if it has a GPU of compute capability `since` to `until` (90: sm_90); else None, and the reason is printed."""
@@ -71,3 +79,10 @@ def device_times(torch, graphs: dict, rounds: int, nodes: int) -> dict[str, list
             if round_ >= 3:
                 times[name].append(elapsed * 1e3 / nodes)
     return times
+
+
+def shape(text: str) -> tuple[int, int, str]:
+    """Rows, columns and type, of ROWSxCOLUMNS:TYPE."""
+    sizes, _, name = text.partition(":")
+    rows, columns = map(int, sizes.split("x"))
+    return rows, columns, name or "bfloat16"

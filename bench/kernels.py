@@ -3,7 +3,8 @@
     python bench/kernels.py [--rounds 7] [--quick] [--shapes 65536x1001 4096x10:float32] [--sustained] [--without compile triton] [--only norm]
 
 Columns: microseconds a launch; the speed of a device copy of as many bytes (read and written) divided into ours: 1.00 is the
-speed of memory; the times of torch, torch.compile and Triton over ours.  Medians of interleaved rounds over randn data; matrices
+speed of memory; of cross_entropy, which only reads, also behind itself instead of other kernels, which leave in L2 what is still to be written;
+the times of torch, torch.compile and Triton over ours.  Medians of interleaved rounds over randn data; matrices
 above 60 MB do not stay in L2, the small ones do.  --shapes: others, of bfloat16 if no type is given; a copy is slow where 128 does not divide
 their bytes.  Sums of a backward over the rows are part of it.  --sustained: two seconds of
 launches of each of ours and of a copy, clocks and power at their end.  --only: of kernels whose names have one of the words in them.
@@ -16,13 +17,10 @@ import statistics
 import subprocess
 import sys
 
-from _gpu import device_times, graph_of, milliseconds, torch_on
+from _gpu import LARGE, device_times, graph_of, milliseconds, shape, torch_on
 
 SHAPES = (
-    (16384, 2048, "float32"), (8192, 8192, "float32"), (4096, 16384, "float32"),
-    (65536, 1024, "bfloat16"), (16384, 4096, "bfloat16"), (8192, 5120, "bfloat16"), (16384, 8192, "bfloat16"),
-    (8192, 16384, "bfloat16"), (4096, 32768, "bfloat16"), (2048, 65536, "bfloat16"), (1024, 128256, "bfloat16"),
-    (864, 151936, "bfloat16"), (2048, 32768, "float32"), (1024, 65536, "float32"),
+    *LARGE,
     (32, 1024, "float32"), (512, 512, "float32"), (256, 4096, "bfloat16"), (64, 16384, "bfloat16"),
 )  # fmt: skip
 
@@ -131,6 +129,11 @@ def triton_arms(torch, rows: int, columns: int, dtype) -> dict:
     return calls
 
 
+def behind_itself(torch, graph, rounds: int, nodes: int) -> float:
+    """Microseconds a node of a graph that is replayed behind itself."""
+    return statistics.median(milliseconds(torch, graph.replay, 1) for _ in range(rounds + 3)) * 1e3 / nodes
+
+
 def sustained(torch, table: dict):
     """GB/s over two seconds, a copy's between them; what nvidia-smi says at the end of each."""
     for arm, (matrices, call, _) in table.items():
@@ -146,12 +149,6 @@ def turned(torch, x, cos, sin):
     a, b = x.chunk(2, -1)
     cos, sin = cos[:, None].to(x.dtype), sin[:, None].to(x.dtype)
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
-
-
-def shape(text: str) -> tuple[int, int, str]:
-    sizes, _, name = text.partition(":")
-    rows, columns = map(int, sizes.split("x"))
-    return rows, columns, name or "bfloat16"
 
 
 def main() -> int:
@@ -190,10 +187,12 @@ def main() -> int:
         )
         for arm, (matrices, _, _) in table.items():
             speed = matrices / 2 * times["copy"] / times[arm]
+            alone = behind_itself(torch, graphs[arm], given.rounds, nodes) if matrices == 1 else 0
+            after = f"  {speed * times[arm] / alone:5.2f} behind itself" if alone else ""
             ratios = (
                 f"{times[f'{who} {arm}'] / times[arm]:5.2f} x {who}" for who, calls in beside.items() if arm in calls
             )
-            print(f"  {arm:24} {times[arm]:8.2f} us  {speed:5.2f} of a copy  {'  '.join(ratios)}")
+            print(f"  {arm:24} {times[arm]:8.2f} us  {speed:5.2f} of a copy{after}  {'  '.join(ratios)}")
     return 0
 
 

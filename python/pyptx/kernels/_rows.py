@@ -160,7 +160,7 @@ class Row:
             crowd = self.split.crowd([tensor.dtype for tensor in tensors])
             index, step, m = rows_of(self.split, crowd, self.worker, workers, m)
         if self.split.rows > 1:  # neighbouring rows are different workers', of which each has some if there are few
-            if self.split.abreast == 1 and self.split.stay:  # elsewhere there are no registers for it, and many rows
+            if self.split.abreast == 1 and self.split.stay and not self.split.waves:  # elsewhere there are no registers for it, and many rows
                 self.single = step >= m
             begin = index if self.split.waves else self.worker
             index = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, group, step, begin)
@@ -169,10 +169,10 @@ class Row:
         fetched = tensors and self.split.places([tensor.dtype for tensor in tensors]) > 0
         held = self.held + sum(self.registers_of(tensor) for tensor in tensors)
         in_front = fetched and self.split.pipelined and first is not None
-        if in_front:
-            shared = [self.load(vector) for vector in shared]  # they stay
-        elif self.split.stay:
+        if self.split.stay:
             shared = [Kept(self, self.load(vector)) for vector in shared]
+        elif in_front:
+            shared = [self.load(vector) for vector in shared]  # they stay as they lie in memory
         self.ahead = Ahead(self, tensors) if fetched else None
         self.again = fetched or (self.whole and held > self.most_held)
         if fetched:

@@ -1,7 +1,7 @@
 """Sums over the rows of a matrix, or of two matrices in one launch: gradients of weights and biases.
 
 A CTA takes some columns.  Its groups of threads take the rows in turn, UNROLL rows each at a time, whose loads are in flight together;
-then one group adds up the sums of all.  The order is fixed, so the same inputs give the same bits.
+then threads add up the sums of all groups.  The order is fixed, so the same inputs give the same bits.
 """
 
 import functools
@@ -18,16 +18,18 @@ UNROLL = 8
 
 
 class Cut:
-    """How a CTA's threads share its columns: each has `vector` neighbours, `lanes` threads lie side by side, and there are `groups` of those.  Of
-    `small` matrices there are few rows to add up, and CTAs of few threads find room beside the kernel before."""
+    """How a CTA's threads share its columns: each has `vector` neighbours, `lanes` threads lie side by side, and there are `groups` of those.  All
+    threads of `count` matrices are resident at one time, and each has some four rows: of long ones there are few, one for each cluster of an H200.
+    Of `small` matrices there are few rows to add up, and CTAs of few threads find room beside the kernel before."""
 
-    def __init__(self, n: int, small: bool):
-        self.vector = 4 if n >= 16384 and n % 4 == 0 else 1
-        self.lanes = 32 if n >= 4096 else 8  # they load a line of memory or more; a sector if there are few columns
-        if small:
-            self.threads = 256 if n < 4096 else 512
+    def __init__(self, n: int, count: int, small: bool):
+        self.vector = 4 if n % 4 == 0 and not small else 1
+        if self.vector == 4:
+            self.lanes = 8 if n < 16384 else 32  # they load a line of memory or more
+            self.threads = 256 if n >= 32768 else 1024 if n * count <= 4096 else 512
         else:
-            self.threads = 256 if n >= 65536 and self.vector == 4 else 1024
+            self.lanes = 32 if n >= 4096 else 8  # or a sector, if there are few columns
+            self.threads = 1024 if not small else 256 if n < 4096 else 512
         self.groups, self.columns = self.threads // self.lanes, self.lanes * self.vector
 
 
@@ -47,7 +49,7 @@ def column_sums(*dtypes: PtxType, hopper: bool = False, small: bool = False) -> 
             ptx.griddepcontrol.wait()
             ptx.griddepcontrol.launch_dependents()
         count = len(tensors) // 2
-        cut = Cut(tensors[0].shape[1], small)
+        cut = Cut(tensors[0].shape[1], count, small)
         memory = smem.alloc(f32, (cut.threads * cut.vector,), align=16)
         for which, (x, y) in enumerate(zip(tensors[:count], tensors[count:], strict=True)):
             with ptx.if_(reg.from_(ptx.special.ctaid.y(), u32) == which):
@@ -67,8 +69,8 @@ def column_sums(*dtypes: PtxType, hopper: bool = False, small: bool = False) -> 
         in_specs=tuple(Tile("P", "N", f32) for _ in dtypes),
         out_specs=tuple(Tile("N", dtype) for dtype in dtypes),
         raw_params=[("u32", "P"), ("u32", "N")],
-        grid=lambda N: (-(-N // Cut(N, small).columns), len(dtypes), 1),
-        block=lambda N: (Cut(N, small).threads, 1, 1),
+        grid=lambda N: (-(-N // Cut(N, len(dtypes), small).columns), len(dtypes), 1),
+        block=lambda N: (Cut(N, len(dtypes), small).threads, 1, 1),
         dependent_launch=hopper,
         arch="sm_90" if hopper else "sm_80",
     )(column_sums)
@@ -84,7 +86,7 @@ def add_up(X, Y, cut: Cut, base):
     column = start + lane * cut.vector
     inside = column < n
     px += column * 4
-    chains = [[reg.scalar(f32, init=0.0) for _ in range(cut.vector)] for _ in range(UNROLL)]
+    sums = [reg.scalar(f32, init=0.0) for _ in range(cut.vector)]
     policy = reg.scalar(b64)  # of what stays in L2 so far: nobody reads it again
     ptx.inst.createpolicy.fractional.L2__evict_first.b64(policy)
     for row in ptx.range_(group, rows, cut.groups * UNROLL):
@@ -99,10 +101,8 @@ def add_up(X, Y, cut: Cut, base):
                 load.v4.f32(values[-1], at, policy, pred=there)
             else:
                 load.f32(values[-1][0], at, policy, pred=there)
-        for chain, some in zip(chains, values, strict=True):
-            for total, value in zip(chain, some, strict=True):
-                ptx.inst.add.f32(total, total, value)
-    sums = [tree(column, ptx.inst.add.f32) for column in zip(*chains, strict=True)]
+        for total, column_values in zip(sums, zip(*values, strict=True), strict=True):
+            ptx.inst.add.f32(total, total, tree(column_values, ptx.inst.add.f32))
     slot = base + thread * (4 * cut.vector)
     if cut.vector == 4:
         ptx.inst.st.shared.v4.f32(ptx.addr(slot), sums)
@@ -110,12 +110,13 @@ def add_up(X, Y, cut: Cut, base):
         ptx.inst.st.shared.f32(ptx.addr(slot), sums[0])
     ptx.bar.sync(0)
     pitch, groups, mine = cut.columns * 4, cut.groups, base + thread * 4
-    if groups > 32:  # first to the sums of 32 groups
-        with ptx.if_(thread < 32 * cut.lanes):
-            parts = [apply(ptx.inst.ld.shared.f32, ptx.addr(mine, k * 32 * pitch)) for k in range(groups // 32)]
+    some = min(32, cut.threads // cut.columns)
+    if groups > some:  # first to the sums of as many groups as there are threads for
+        with ptx.if_(thread < some * cut.columns):
+            parts = [apply(ptx.inst.ld.shared.f32, ptx.addr(mine, k * some * pitch)) for k in range(groups // some)]
             ptx.inst.st.shared.f32(ptx.addr(mine), tree(parts, ptx.inst.add.f32))
         ptx.bar.sync(0)
-        groups = 32
+        groups = some
     column = start + thread
     with ptx.if_(both(thread < cut.columns, column < n)):
         parts = [apply(ptx.inst.ld.shared.f32, ptx.addr(mine, g * pitch)) for g in range(groups)]
