@@ -25,16 +25,26 @@ class Ahead:
         thread = reg.from_(ptx.special.tid.x(), u32)
         self.memory = smem.alloc(u8, max(self.total, ALONE if row.split.resident == 1 else 0), align=16)
         base = smem_address(self.memory)
-        self.bases = []  # for each matrix, the address of the thread's vector in the first place of the ring
+        # For each matrix, where the thread's vector is in the first place of the ring: an address, and bytes behind it.
+        self.bases = []
+        alike, begin = len(set(self.sizes)) == 1, 0
         for size in self.sizes:
-            self.bases.append(base + thread * size)
-            base = base + size * row.split.threads * row.split.rows
+            self.bases.append(self.bases[0] if alike and self.bases else base + begin + thread * size)
+            begin += size * row.split.threads * row.split.rows
+        self.behind = [number * begin // len(types) if alike else 0 for number in range(len(types))]
         self.first = reg.scalar(u32, init=0)  # the offset of the row's first vector
         self.arrived: set[int] = set()
+        # If places are whole rows, the addresses of the present row and the next one, where their vectors lie side by side.
+        self.whole = self.places % row.split.each == 0
+        self.rows: list[dict] = []
 
-    def place(self, number: int, k: int):
-        """The address of the k-th vector of the row, of the matrix with this number."""
-        return self.bases[number] + self.offset(k)
+    def place(self, number: int, k: int) -> tuple:
+        """Where the k-th vector of the row lies, of the matrix with this number: an address, and bytes behind it."""
+        base, behind = self.bases[number], self.behind[number]
+        if not self.whole:
+            return base + self.offset(k), behind
+        of_row, k = divmod(k, self.row.split.each)
+        return self.rows[of_row][id(base)], behind + k * self.pitch
 
     def offset(self, k: int):
         if k == 0:
@@ -43,6 +53,11 @@ class Ahead:
         ptx.inst.sub.u32(over, offset, self.total)  # huge, if it is inside
         return apply_to(over, ptx.inst.min.u32, offset, over)
 
+    def begin_row(self):
+        self.second = self.offset(self.row.split.each) if self.places > self.row.split.each else self.first
+        if self.whole:
+            self.rows = [{id(base): base + at for base in self.bases} for at in (self.first, self.second)]
+
     def start(self, first, m, step):
         """Starts to copy as many rows as there is room for, from row `first` on."""
         index = first
@@ -50,7 +65,9 @@ class Ahead:
             index = index + step if j else index
             inside, bases = index < m, self.addresses(index)
             for k in range(min(self.row.split.each, self.places - j * self.row.split.each)):
-                self.copy(inside, bases, k, self.bases, (j * self.row.split.each + k) * self.pitch)
+                offset = (j * self.row.split.each + k) * self.pitch
+                self.copy(inside, bases, k, [(at, behind + offset) for at, behind in zip(self.bases, self.behind, strict=True)])
+        self.begin_row()
 
     def addresses(self, index) -> list:
         """Where the rows of a turn begin."""
@@ -61,8 +78,7 @@ class Ahead:
         """Ends the work on a row: starts the copies to its place that are not under way yet."""
         while self.fetched < self.row.split.each:
             self.fetch_next()
-        each = self.row.split.each
-        ptx.inst.mov.u32(self.first, self.offset(each) if self.places > each else self.first)
+        ptx.inst.mov.u32(self.first, self.second)
 
     def fetch_next(self):
         """Starts the copy to the place of the row's next vector, which nobody needs any more."""
@@ -71,15 +87,14 @@ class Ahead:
         if further not in self.bases_of:
             index = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, step, further, index)
             self.bases_of[further] = index < m, self.addresses(index)
-        self.copy(*self.bases_of[further], of_row, [at + self.offset(k) for at in self.bases])
+        self.copy(*self.bases_of[further], of_row, [self.place(number, k) for number in range(len(self.tensors))])
         self.fetched = k + 1
 
-    def copy(self, inside, bases, k: int, to, offset: int = 0):
-        """Starts to copy the k-th vectors of rows that begin at `bases`, if they are `inside`, to the addresses `to` plus an offset.  The
-        copies are one group."""
+    def copy(self, inside, bases, k: int, to):
+        """Starts to copy the k-th vectors of rows that begin at `bases`, if they are `inside`, to the places `to`.  The copies are one group."""
         row, guard = self.row, self.row.guard(k)
         there = inside & guard["pred"] if guard else inside
-        for size, base, place in zip(self.sizes, bases, to, strict=True):
+        for size, base, (place, offset) in zip(self.sizes, bases, to, strict=True):
             copy = ptx.inst.cp.async_.cg if size == 16 else ptx.inst.cp.async_.ca
             copy.shared.global_(
                 ptx.addr(place, offset), ptx.addr(base, k * row.split.together * size), size, pred=there
@@ -90,6 +105,7 @@ class Ahead:
         """The values of the row `index`; the rows after it are `step` further each, and below m."""
         self.arrived.clear()
         self.where, self.fetched, self.bases_of = (index, m, step), 0, {}
+        self.begin_row()
         return self.values()
 
     def values(self, behind: int = 0) -> list[Values]:
@@ -114,7 +130,8 @@ class Fetched(Values):
         guard, dtype, size = self.row.guard(k), self.ahead.tensors[self.number].dtype, self.ahead.sizes[self.number]
         bits = registers(dtype, self.row.split.vector, **({"init": 0} if guard else {}))
         self.ahead.wait(k + self.behind)
-        move(ptx.inst.ld.shared, self.ahead.place(self.number, k + self.behind), 0, bits, size, **guard)
+        place, offset = self.ahead.place(self.number, k + self.behind)
+        move(ptx.inst.ld.shared, place, offset, bits, size, **guard)
         return [value for each in bits for value in widened(each, dtype)]
 
 
