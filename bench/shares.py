@@ -118,9 +118,7 @@ def bounds(torch, rows: int, n: int, name: str) -> dict:
         (1, rms_norm, (w,), rms_norm_backward_kernel),
         (2, layer_norm, (w, b), layer_norm_backward_kernel),
     ):
-        forward, looping = (
-            functools.partial(of, bits=kind.bits, norm=norm) for of in (Split.wide, Split.wide_looping)
-        )
+        forward, looping = (functools.partial(of, bits=kind.bits, norm=norm) for of in (Split.wide, Split.wide_looping))
         if forward(n).batch == 1:
             arms = {"": call(function, x, None, *vectors, out=y)}
             arms["moved"] = call(moving(forward(n), kind, 1, 0), x, out=y)
@@ -129,15 +127,21 @@ def bounds(torch, rows: int, n: int, name: str) -> dict:
             table[function.__name__] = 2, arms
         told = {"P": looping(n).workers(rows, (kind, kind))}
         whole = chosen(function.__name__, (dtype,) * (1 + norm), True, True).backward_kernel
-        table[f"{function.__name__} backward"] = 3, {
-            "": call(whole, x, *vectors, g),
-            "moved": call(going_over_rows(looping(n), kind), x, g, **told),
-            "without sums": call(loop(looping, *(kind,) * (1 + norm)), x, w, g, **told),
-        }
-    table["softmax backward"] = 3, {
-        "": call(chosen("softmax", (dtype,), True, True).backward_kernel, x, g),
-        "moved": call(moving(Split.wide(n, kind.bits, arrays=2), kind, 2, 0), x, g, out=y),
-    }
+        table[f"{function.__name__} backward"] = (
+            3,
+            {
+                "": call(whole, x, *vectors, g),
+                "moved": call(going_over_rows(looping(n), kind), x, g, **told),
+                "without sums": call(loop(looping, *(kind,) * (1 + norm)), x, w, g, **told),
+            },
+        )
+    table["softmax backward"] = (
+        3,
+        {
+            "": call(chosen("softmax", (dtype,), True, True).backward_kernel, x, g),
+            "moved": call(moving(Split.wide(n, kind.bits, arrays=2), kind, 2, 0), x, g, out=y),
+        },
+    )
     return table
 
 

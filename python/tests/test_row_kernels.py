@@ -167,7 +167,7 @@ NORMS = pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "layer_norm_w
 @pytest.mark.parametrize(
     "n, dtype",
     [
-        *((n, torch.bfloat16) for n in (8, 72, 96, 128, 192, 1024, 2568)),
+        *((n, torch.bfloat16) for n in (8, 72, 96, 128, 192, 512, 1024, 2568)),
         *((n, torch.float32) for n in (4, 100, 128, 516)),
     ],
 )
@@ -198,7 +198,10 @@ def test_small_matrices(name, n, dtype, rows, split, monkeypatch):
 
 @NORMS
 @pytest.mark.parametrize("turns, more", [(3, 1), (16, 0), (19, 5)])
-@pytest.mark.parametrize("n, dtype", [(72, torch.bfloat16), (5128, torch.bfloat16), (2052, torch.float32)])
+@pytest.mark.parametrize(
+    "n, dtype",
+    [(72, torch.bfloat16), (520, torch.bfloat16), (5128, torch.bfloat16), (1028, torch.float32), (2052, torch.float32)],
+)
 def test_backward_by_waves_of_workers(name, n, dtype, turns, more, split, monkeypatch):
     """Two workers a wave, of so many turns, of few of which there is one wave; each row is met once, and sums have the same bits whichever worker is first."""
     crowd, bits = split.Split.crowd, torch.finfo(dtype).bits
@@ -241,10 +244,11 @@ def test_which_matrices_are_small():
 
 
 def test_who_comes_in_waves():
-    """One CTA a multiprocessor, of enough rows for each; layer_norm of warps does not."""
+    """One CTA a multiprocessor, of enough rows for each; layer_norm of rows that lanes of a warp share does not."""
     waves = {n: Split.wide_looping(n, 16).waves for n in (1024, 8192, 16384, 1001)}
     assert waves == {1024: (64, 16, 6, 2), 8192: (64, 8, 2), 16384: (), 1001: ()}
-    assert [Split.wide_looping(n, 16, norm=2).waves for n in (1024, 4096, 8192)] == [(), (64, 8, 2), ()]
+    assert [Split.wide_looping(n, 16, norm=2).waves for n in (256, 264, 4096, 8192)] == [(), *2 * [(64, 8, 2)], ()]
+    assert [Split.wide_looping(n, 32, norm=2).waves for n in (256, 1024, 2048, 8192)] == [(), *2 * [(64, 8, 2)], ()]
     short, types = Split.wide_looping(1024, 16), (bf16, bf16)
     assert [short.workers(rows, types) for rows in (1, 132, 15 * 2112, 16 * 2112)] == [1, 132, 132, 4 * 132]
     longer = Split.wide_looping(5120, 16)  # of fewer rows the sums would be too many
@@ -253,15 +257,26 @@ def test_who_comes_in_waves():
 
 @NORMS
 @pytest.mark.parametrize("rows", [1, 7])
-@pytest.mark.parametrize("n", [2568, 4104, 8200])
-def test_backward_a_row_ahead_by_one_cta_and_by_two(name, n, rows, split, monkeypatch):
+@pytest.mark.parametrize(
+    "n, dtype, ctas, threads",
+    [
+        (392, torch.bfloat16, 1, 32),
+        (1000, torch.bfloat16, 1, 64),
+        (2568, torch.bfloat16, 1, 192),
+        (4104, torch.bfloat16, 2, 160),
+        (8200, torch.bfloat16, 2, 288),
+        (1028, torch.float32, 1, 256),
+        (8192, torch.float32, 2, 512),
+    ],
+)
+def test_backward_a_row_ahead_by_one_cta_and_by_two(name, n, dtype, ctas, threads, rows, split, monkeypatch):
     few_clusters(monkeypatch, split, 2)
-    assert [split.Split.wide_looping(n, 16, norm=2).ctas for n in (2568, 4104, 8200)] == [1, 2, 2]
-    assert (
-        split.Split.wide_looping(n, 16, norm=2).pipelined and split.Split.wide_looping(8200, 16, matrices=4).pipelined
-    )
+    monkeypatch.setattr(norm, "is_small", lambda *_: False)
+    row = split.Split.wide_looping(n, torch.finfo(dtype).bits, norm=2)
+    assert row.pipelined and (row.ctas, row.threads) == (ctas, threads)
+    assert row.stay == (dtype == torch.bfloat16) and split.Split.wide_looping(8200, 16, matrices=4).pipelined
     with pyptx.simulator(check="all"):
-        compare(name, tensors(name, (rows, n), torch.bfloat16, "cpu"), TYPES[torch.bfloat16])
+        compare(name, tensors(name, (rows, n), dtype, "cpu"), TYPES[dtype])
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,12 @@ class Ahead:
             inside, bases = index < m, self.addresses(index)
             for k in range(min(self.row.split.each, self.places - j * self.row.split.each)):
                 offset = (j * self.row.split.each + k) * self.pitch
-                self.copy(inside, bases, k, [(at, behind + offset) for at, behind in zip(self.bases, self.behind, strict=True)])
+                self.copy(
+                    inside,
+                    bases,
+                    k,
+                    [(at, behind + offset) for at, behind in zip(self.bases, self.behind, strict=True)],
+                )
         self.begin_row()
 
     def addresses(self, index) -> list:

@@ -193,21 +193,22 @@ class Split:
             return None
         vectors = n * bits // 128
         ctas = max(2, _cluster(vectors / 2048))
-        made = cls._pipelined(n, bits, ctas, _whole_warps(vectors / ctas / 4), 8 if arrays == 1 else 6)
+        more = 8 if arrays == 1 else 6 if vectors <= 2048 * ctas else 10
+        made = cls._pipelined(n, bits, ctas, _whole_warps(vectors / ctas / 4), more)
         return made if made._places(16 * arrays * made.threads) else None
 
     @classmethod
-    def _pipelined(cls, n: int, bits: int, ctas: int, threads: int, more: int, most: int = 3, norm: int = 0) -> "Split":
-        """`more`: vectors that the ring has beyond one row; `most`: the most rows that it has.  It has two rows and one vector at least.  `norm`: of the
-        backward, 2 for that of layer_norm, which has registers for a weight of 16 bits as f32 if a thread has few elements."""
-        threads = min(512, max(64 if n <= 1024 else 128, threads))
+    def _pipelined(cls, n: int, bits: int, ctas: int, threads: int, more: int, weight: int = 0) -> "Split":
+        """`more`: vectors that the ring has beyond one row.  It has two rows and one vector at least, and three rows at most.  `weight`: elements of a
+        thread, up to which a weight of 16 bits stays in registers as f32."""
+        threads = min(512, max(32 if n <= 512 else 64 if n <= 1024 else 128, threads))
         room = 512 // threads
         rows, resident, waves = (1, room, ()) if ctas > 1 else (room, 1, FEW_WAVES)
         made = cls(
             n, 128 // bits, threads, rows, ctas, kept=40, hopper=True, resident=resident, pipelined=True, waves=waves
         )
-        stay = norm == 2 and bits == 16 and made.values <= 16
-        return replace(made, depth=min(most * made.each, max(made.each + more, 2 * made.each + 1)), stay=stay)
+        depth = min(3 * made.each, max(made.each + more, 2 * made.each + 1))
+        return replace(made, depth=depth, stay=bits == 16 and made.values <= weight)
 
     @classmethod
     def _other(cls, n: int, bits: int, arrays: int, most: int, norm: int) -> "Split":
@@ -259,21 +260,26 @@ class Split:
 
     @classmethod
     def _looping_over_aligned(cls, n: int, bits: int, norm: int, matrices: int) -> "Split | None":
-        """Short rows: several a CTA, so that few partial sums come of many threads.  Others: pipelined, and so are those of layer_norm in 16 bits
-        that more than a warp shares, which wait for four results each; of f32 they are not, where CTAs of their own are faster."""
+        """Short rows: several a CTA, so that few partial sums come of many threads.  Others: pipelined, and so are those of layer_norm, which wait for
+        four results each; of f32 most are not, where CTAs of their own are as fast."""
         half = bits == 16
-        if n <= SHORT and (norm == 1 or n * bits <= 256 * WARP):
+        if n <= SHORT and (norm == 1 or n * bits <= (128 if half else 256) * WARP):
             return cls._several(n, bits, 32 if half and matrices == 2 else 16, norm)
-        if n < SHORT or (n == SHORT and not half):
+        weight = 0 if matrices > 2 else 16 if norm == 2 else 32
+        if half and n < SHORT:
             ctas = 1 if n <= SHORT // 2 else 2
-            return cls._pipelined(n, bits, ctas, _whole_warps(n / ctas / 16), 6, norm=norm) if half else None
+            return cls._pipelined(n, bits, ctas, _whole_warps(n / ctas / 16), 6, weight)
+        if n <= SHORT and not half:
+            if 1024 <= n <= 2048:
+                return cls._pipelined(n, bits, 1, 128 if n == 1024 else 256, 6)
+            return cls._pipelined(n, bits, 2, 512, 6) if n == SHORT else None
         ctas = max(2, _cluster(n / (0.75 * LONG)))
         if norm == 2 and half and n <= 4 * LONG:  # eight make 0.75 of memory's speed, four 0.90
             ctas = min(4, ctas)
         if norm == 2 and half and 8 * LONG < n <= 10 * LONG:  # few threads, which keep all sums
             return replace(cls._pipelined(n, bits, MOST_CTAS, 256, 1), kept=80, resident=1)
         while ctas <= MOST_CTAS:
-            made = cls._pipelined(n, bits, ctas, _whole_warps(n / ctas / 16), 6, 2 + norm, norm)
+            made = cls._pipelined(n, bits, ctas, _whole_warps(n / ctas / 16), 6, weight)
             made = made if matrices == 2 or bits == 16 else replace(made, resident=1)
             if made.values <= 40 and made._places(matrices * 16 * made.threads):
                 return made
