@@ -110,10 +110,7 @@ def bounds(torch, rows: int, n: int, name: str) -> dict:
     x, g = (torch.randn(rows, n, device="cuda", dtype=dtype) for _ in range(2))
     w, b, y = *(torch.randn(n, device="cuda", dtype=dtype) for _ in range(2)), torch.empty_like(x)
     table = {"copy": (2, {"": lambda: y.copy_(x)})}
-
-    def call(function, *given, **told):
-        return functools.partial(function, *given, **told)
-
+    call = functools.partial
     for norm, function, vectors, loop in (
         (1, rms_norm, (w,), rms_norm_backward_kernel),
         (2, layer_norm, (w, b), layer_norm_backward_kernel),

@@ -486,6 +486,14 @@ def test_column_sums(n, rows, told):
     assert distance(first, x.double().sum(0)) < 1e-6 and distance(second, y.double().sum(0)) < TYPES[torch.bfloat16]
 
 
+def test_column_sums_of_memory_that_no_vector_begins_at():
+    with (
+        pyptx.simulator(),
+        pytest.raises(LaunchValueError, match="`X`: its data is aligned to only 4 bytes, the kernel needs 16"),
+    ):
+        column_sums(f32)(torch.zeros(33)[1:].view(4, 8))
+
+
 @functions
 @pytest.mark.parametrize("shape", [(0, 8), (3, 0), (0, 0), (1, 8), (70_000, 4)])
 def test_any_number_of_rows(name, shape):

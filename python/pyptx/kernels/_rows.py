@@ -160,10 +160,8 @@ class Row:
             crowd = self.split.crowd([tensor.dtype for tensor in tensors])
             index, step, m = rows_of(self.split, crowd, self.worker, workers, m)
         if self.split.rows > 1:  # neighbouring rows are different workers', of which each has some if there are few
-            if (
-                self.split.abreast == 1 and self.split.stay and not self.split.waves
-            ):  # elsewhere there are no registers for it, and many rows
-                self.single = step >= m
+            if self.split.abreast == 1 and self.split.stay and not self.split.waves:
+                self.single = step >= m  # elsewhere there are no registers for it, and many rows
             begin = index if self.split.waves else self.worker
             index = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, group, step, begin)
             step = step * self.split.turn

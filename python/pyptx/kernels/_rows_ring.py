@@ -25,26 +25,27 @@ class Ahead:
         thread = reg.from_(ptx.special.tid.x(), u32)
         self.memory = smem.alloc(u8, max(self.total, ALONE if row.split.resident == 1 else 0), align=16)
         base = smem_address(self.memory)
-        # For each matrix, where the thread's vector is in the first place of the ring: an address, and bytes behind it.
-        self.bases = []
+        # Addresses of the thread's vectors in the first place of the ring; for each matrix, which of them, and bytes behind it.
         alike, begin = len(set(self.sizes)) == 1, 0
-        for size in self.sizes:
-            self.bases.append(self.bases[0] if alike and self.bases else base + begin + thread * size)
+        self.bases, self.lies = [], []
+        for number, size in enumerate(self.sizes):
+            if number == 0 or not alike:
+                self.bases.append(base + begin + thread * size)
+            self.lies.append((0, begin) if alike else (number, 0))
             begin += size * row.split.threads * row.split.rows
-        self.behind = [number * begin // len(types) if alike else 0 for number in range(len(types))]
         self.first = reg.scalar(u32, init=0)  # the offset of the row's first vector
         self.arrived: set[int] = set()
         # If places are whole rows, the addresses of the present row and the next one, where their vectors lie side by side.
         self.whole = self.places % row.split.each == 0
-        self.rows: list[dict] = []
+        self.rows: list[list] = []
 
     def place(self, number: int, k: int) -> tuple:
         """Where the k-th vector of the row lies, of the matrix with this number: an address, and bytes behind it."""
-        base, behind = self.bases[number], self.behind[number]
+        which, behind = self.lies[number]
         if not self.whole:
-            return base + self.offset(k), behind
+            return self.bases[which] + self.offset(k), behind
         of_row, k = divmod(k, self.row.split.each)
-        return self.rows[of_row][id(base)], behind + k * self.pitch
+        return self.rows[of_row][which], behind + k * self.pitch
 
     def offset(self, k: int):
         if k == 0:
@@ -54,9 +55,10 @@ class Ahead:
         return apply_to(over, ptx.inst.min.u32, offset, over)
 
     def begin_row(self):
+        """Finds where the present row and the next one begin."""
         self.second = self.offset(self.row.split.each) if self.places > self.row.split.each else self.first
         if self.whole:
-            self.rows = [{id(base): base + at for base in self.bases} for at in (self.first, self.second)]
+            self.rows = [[base + at for base in self.bases] for at in (self.first, self.second)]
 
     def start(self, first, m, step):
         """Starts to copy as many rows as there is room for, from row `first` on."""
@@ -66,12 +68,8 @@ class Ahead:
             inside, bases = index < m, self.addresses(index)
             for k in range(min(self.row.split.each, self.places - j * self.row.split.each)):
                 offset = (j * self.row.split.each + k) * self.pitch
-                self.copy(
-                    inside,
-                    bases,
-                    k,
-                    [(at, behind + offset) for at, behind in zip(self.bases, self.behind, strict=True)],
-                )
+                to = [(self.bases[which], behind + offset) for which, behind in self.lies]
+                self.copy(inside, bases, k, to)
         self.begin_row()
 
     def addresses(self, index) -> list:

@@ -270,7 +270,7 @@ class Split:
             ctas = 1 if n <= SHORT // 2 else 2
             return cls._pipelined(n, bits, ctas, _whole_warps(n / ctas / 16), 6, weight)
         if n <= SHORT and not half:
-            if 1024 <= n <= 2048:
+            if 1024 <= n <= 2048:  # eight elements a thread
                 return cls._pipelined(n, bits, 1, 128 if n == 1024 else 256, 6)
             return cls._pipelined(n, bits, 2, 512, 6) if n == SHORT else None
         ctas = max(2, _cluster(n / (0.75 * LONG)))

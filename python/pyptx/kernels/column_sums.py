@@ -66,7 +66,7 @@ def column_sums(*dtypes: PtxType, hopper: bool = False, small: bool = False) -> 
             body(X, X2, Y, Y2)
 
     return kernel(
-        in_specs=tuple(Tile("P", "N", f32) for _ in dtypes),
+        in_specs=tuple(Tile("P", "N", f32, align=16) for _ in dtypes),
         out_specs=tuple(Tile("N", dtype) for dtype in dtypes),
         raw_params=[("u32", "P"), ("u32", "N")],
         grid=lambda N: (-(-N // Cut(N, len(dtypes), small).columns), len(dtypes), 1),
