@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from pyptx.kernel import Kernel
 
-__all__ = ["DifferentiableKernel", "differentiable_kernel"]
+__all__ = ["DifferentiableKernel", "differentiable_kernel", "keywords_of"]
 
 
 class DifferentiableKernel:
@@ -41,9 +41,10 @@ class DifferentiableKernel:
         self.with_gradient = self.inputs if num_grad_inputs is None else num_grad_inputs
         outputs = len(forward_kernel.out_specs)
         self.gradients_given = outputs if num_grad_outputs is None else num_grad_outputs  # of the first outputs
+        self.packs_gradients = True  # for torch's backward, whatever their strides
         self.refuses_others = False  # whether JAX may not ask for gradients of further inputs, which are 0
         self._check()
-        self.accepted = _keywords_of(backward_kernel)
+        self.accepted = keywords_of(backward_kernel)
         self._jax: dict = {}  # by keyword arguments
         self._torch = None
         if sys.modules.get("torch") is not None:  # now: torch.compile could not make it while it traces a call
@@ -131,7 +132,7 @@ class DifferentiableKernel:
         return self._jax[key]
 
 
-def _keywords_of(function) -> set[str]:
+def keywords_of(function) -> set[str]:
     """Keyword arguments that a backward takes; a forward's others stay with the forward."""
     kernel = getattr(function, "forward_kernel", function)
     if isinstance(kernel, Kernel):

@@ -9,6 +9,9 @@ import sys
 from pyptx import Tile, _core, differentiable_kernel
 from pyptx._arch import detect_arch
 from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.frameworks.differentiable import keywords_of
+from pyptx.kernels._call_apart import apart_backward, are_apart, laid
+from pyptx.kernels._rows_apart import in_place, scalars_of
 from pyptx.kernels._rows_split import Split, has_edges
 from pyptx.kernels._target import OWN, simulated
 from pyptx.types import bf16, f16, f32, s32, s64
@@ -108,6 +111,8 @@ class RowFunction(_core.Choice):
         else:
             check_numbers(self.called, options, self.defaults)
         choose = self._for_compiler if traced else self._eager
+        if not traced and are_apart(tensors[: self.rows], out):
+            return self._apart(dtypes, wide, tensors, out, options)
         run = choose(dtypes, wide, out is None)
         given = [dense(tensor, traced) for tensor in tensors if tensor is not None]
         # A default is a number of the program to torch.compile(dynamic=True); the kernel's own is a constant.
@@ -129,6 +134,26 @@ class RowFunction(_core.Choice):
             return out if place is out else copied_to(self.called, out, place)
         result = run(*given, **named)
         return result if is_matrix else self._shaped(result, shape)
+
+    def _apart(self, dtypes, wide: bool, tensors, out, options):
+        """`_choose` for tensors whose rows lie apart."""
+        check_shapes(self.called, self.names, tensors[: self.rows], out)
+        matrices = [laid(each) for each in tensors[: self.rows]]
+        given = [*matrices, *[dense(each, False) for each in tensors[self.rows :] if each is not None]]
+        place = out
+        if out is not None and not (in_place(out) and all(has_memory_apart(out, each) for each in given)):
+            place = None
+        run = chosen(self.name, dtypes, wide, out is None, len(matrices[0].shape))
+        named = {key: value for key, value in options.items() if value != self.defaults[key]}
+        named |= scalars_of(getattr(run, "forward_kernel", run), given, () if place is None else (place,))
+        if place is out:
+            self._remember(tensors, out, options, run, given, named)
+        if out is None:
+            return run(*given, **named)
+        if place is None:
+            return copied_to(self.called, out, run(*given, **named))
+        run(*given, out=out, **named)
+        return out
 
     def _has_edges(self, tensors, columns: int) -> bool:
         """Whether rows may begin inside a vector of memory that another row is part of."""
@@ -173,8 +198,9 @@ FUNCTIONS: dict[str, RowFunction] = {}
 
 
 @functools.cache
-def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool):
-    """What the function of this name runs for tensors of these types: a kernel, or a kernel joined with its backward."""
+def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool, rank: int = 0):
+    """What the function of this name runs for tensors of these types: a kernel, or a kernel joined with its backward.  `rank`: of tensors whose
+    rows lie apart, so many dimensions."""
     function, types = FUNCTIONS[name], []
     for position, dtype in enumerate(dtypes):
         legal = INDICES if position == function.indices else TYPES
@@ -184,6 +210,7 @@ def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool):
             )
         types.append(dtype and legal[spelled(dtype)])
     forward, backward = function.made(tuple(types), wide)
+    forward = forward.apart(rank) if rank else forward
     if backward is None or not differentiable:
         return forward
     gradients = function.gradients
@@ -193,13 +220,15 @@ def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool):
     saved = function.saved and [there.index(position) for position in function.saved if position in there]
     made = differentiable_kernel(
         forward,
-        backward,
+        apart_backward(backward) if rank else backward,
         save_for_backward=saved,
         num_grad_inputs=gradients,
         save_outputs=function.saved_results,
         num_grad_outputs=min(function.saved_results, default=None),
     )
     made.refuses_others = True
+    if rank:
+        made.accepted, made.packs_gradients = keywords_of(backward), False
     return made
 
 
@@ -452,6 +481,11 @@ def extent(tensor):
             steps.append((stride, count - 1))
     first, last = tensor.data_ptr(), sum(stride * count for stride, count in steps) + stretch
     return first, first + last * size, math.gcd(*(stride for stride, _ in steps)) * size, stretch * size
+
+
+def has_memory_apart(out, tensor) -> bool:
+    """Whether a kernel over rows may write `out` while it reads the tensor: they share no memory, or are the same rows."""
+    return not shares_memory(out, tensor) or place_of(out) == place_of(tensor)
 
 
 def contents(tensor) -> list | None:

@@ -29,6 +29,7 @@ from pyptx.kernels._registers import (
     widened,
 )
 from pyptx.kernels._rows_agreement import Agreement
+from pyptx.kernels._rows_apart import Apart, beyond
 from pyptx.kernels._rows_edges import Edges
 from pyptx.kernels._rows_own import Elements, own_rows
 from pyptx.kernels._rows_pipeline import pipelined
@@ -277,11 +278,20 @@ class Row:
 
     def place(self, tensor, column):
         """The address of the `element`."""
+        if isinstance(tensor, Apart):
+            return beyond(tensor.begin(self.index), column, tensor.dtype.bits // 8)
         (pointer,) = ptx.global_ptrs(tensor)
         at = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, column)
         if len(tensor.shape) > 1:
             ptx.inst.mad.wide.u32(at, self.index, self.split.n, at)
         return pointer + at * (tensor.dtype.bits // 8)
+
+    def begin(self, tensor, index):
+        """The address of row `index` of a matrix."""
+        if isinstance(tensor, Apart):
+            return tensor.begin(index)
+        (pointer,) = ptx.global_ptrs(tensor)
+        return apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, index, self.split.n * tensor.dtype.bits // 8, pointer)
 
     def has(self, column):
         """Whether the column, a register, lies in one of the thread's vectors."""
@@ -334,8 +344,10 @@ class Row:
 
     def address(self, tensor, index=None):
         """The address of the thread's first vector, in this row of a matrix, or in row `index`."""
-        (pointer,) = ptx.global_ptrs(tensor)
         size, index, matrix = tensor.dtype.bits // 8, self.index if index is None else index, len(tensor.shape) > 1
+        if isinstance(tensor, Apart):
+            return beyond(tensor.begin(index), self.thread, self.split.vector * size)
+        (pointer,) = ptx.global_ptrs(tensor)
         if self.edges and (matrix or size == 4):
             return self.edges.address(pointer, index if matrix else 0, size)
         offset = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, self.thread, self.split.vector * size)

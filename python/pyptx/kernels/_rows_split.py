@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pyptx import kernel
+from pyptx.kernels._rows_apart import apart_kernels, whole
 
 __all__ = [
     "LONG",
@@ -491,9 +492,12 @@ def in_registers(split):
     return functools.partial(split.func, **split.keywords, arrays=0)
 
 
-def row_kernel(inputs, outputs, split: Callable[[int], Split], *, over_rows: bool = False, arch: str = "sm_80"):
+def row_kernel(
+    inputs, outputs, split: Callable[[int], Split], *, over_rows: bool = False, arch: str = "sm_80",
+    pieces: Callable[[int], int] = whole,
+):  # fmt: skip
     """The decorator of a kernel whose tensors have the rows of Tiles ("M", "N").  Each CTA or cluster takes a row; with `over_rows`, P
-    workers take them all."""
+    workers take them all.  The kernel's `apart` are those for rows that lie apart, which are cut into so many `pieces`, from their length."""
     matrices = tuple(tile.dtype for tile in inputs if len(tile.shape) > 1)
 
     def grid(N, M=None, P=None):
@@ -502,20 +506,28 @@ def row_kernel(inputs, outputs, split: Callable[[int], Split], *, over_rows: boo
             return (clusters_of(row, M, matrices) * row.ctas, 1, 1)
         return ((P if over_rows else -(-M // (row.rows * row.batch))) * row.ctas, 1, 1)
 
-    told = {"grid": lambda N, P: grid(N, P=P)} if over_rows else {"grid": lambda N, M: grid(N, M), "batch": "M"}
+    of_grid = (lambda N, P: grid(N, P=P)) if over_rows else (lambda N, M: grid(N, M))
     wide = split(1).hopper
-    return kernel(
-        in_specs=inputs,
-        out_specs=outputs,
-        raw_params=[("u32", "M")],
-        block=lambda N: (split(N).threads * split(N).rows, 1, 1),
-        cluster=(lambda N: (split(N).ctas, 1, 1)) if wide else (1, 1, 1),
-        reqntid=True,
-        raw_directives=directives_of(split, over_rows),
-        dependent_launch=wide,
-        arch="sm_90" if wide else arch,
-        **told,
-    )
+
+    def told(split) -> dict:
+        return {
+            "block": lambda N: (split(N).threads * split(N).rows, 1, 1),
+            "cluster": (lambda N: (split(N).ctas, 1, 1)) if wide else (1, 1, 1),
+            "raw_directives": directives_of(split, over_rows),
+            "reqntid": True,
+            "dependent_launch": wide,
+            "arch": "sm_90" if wide else arch,
+        }
+
+    raw, batch = [("u32", "M")], {} if over_rows else {"batch": "M"}
+
+    def made(function):
+        packed = kernel(in_specs=inputs, out_specs=outputs, raw_params=raw, grid=of_grid, **batch, **told(split))(function)
+        of_piece = split if pieces is whole else lambda n: split(n // pieces(n))
+        packed.apart = apart_kernels(function, inputs, outputs, raw, of_grid, pieces, **told(of_piece))
+        return packed
+
+    return made
 
 
 def directives_of(split, over_rows: bool):

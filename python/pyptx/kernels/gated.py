@@ -15,7 +15,7 @@ from typing import Any
 
 from pyptx import ptx
 from pyptx.errors import LaunchValueError
-from pyptx.kernels._call import RowFunction, matrix, rank_of
+from pyptx.kernels._call import RowFunction, matrix, rank_of, shorter
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import add, apply, constant, exp, fma, mul, neg, reciprocal, square, sub
 from pyptx.kernels._rows import Row
@@ -55,6 +55,11 @@ def gelu_by_tanh(x):
     return y, lambda: fma(mul(y, sub(1.0, s)), fma(xx, 3 * TWICE * CUBE, TWICE), s)
 
 
+def pieces(n: int) -> int:
+    """Into how many a row is cut."""
+    return n // shorter(n) if n else 1
+
+
 def make(name: str, activation):
     def of(split, gate_type, up_type):
         gates, ups, two, three = matrix(gate_type), matrix(up_type), paired(split), paired(split, 2)
@@ -74,8 +79,8 @@ def make(name: str, activation):
         forward.__name__ = forward.__qualname__ = name
         backward.__name__ = backward.__qualname__ = name + "_backward"
         return (
-            row_kernel((gates, ups), (gates,), two)(forward),
-            row_kernel((gates, ups, gates), (gates, ups), three)(backward),
+            row_kernel((gates, ups), (gates,), two, pieces=pieces)(forward),
+            row_kernel((gates, ups, gates), (gates, ups), three, pieces=pieces)(backward),
         )
 
     return RowFunction(name, 2, of, over_rows=False, names="gate up")

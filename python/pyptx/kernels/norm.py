@@ -27,6 +27,7 @@ from pyptx.kernels._call import (
     in_dynamo,
     matrix,
 )
+from pyptx.kernels._call_apart import where_they_lie
 from pyptx.kernels._keywords import Input, Nothing, Unpack, no_such_argument, renamed
 from pyptx.kernels._registers import add, apply, fma, mul, neg, sub
 from pyptx.kernels._rows import Row
@@ -68,7 +69,8 @@ def workers_of(share, loaded: Sequence):
 def looping_for(kernels, x, norm: int = 1):
     """The one of `looping_kernels` for a matrix, its workers, and what adds up their sums.  To Dynamo, which looks into the backward for compiled
     autograd, there may be any number of rows."""
-    (rows, n), clusters, traced = x.shape, has_clusters(x), in_dynamo(x)
+    (*lead, n), clusters, traced = x.shape, has_clusters(x), in_dynamo(x)
+    rows = lead[0] if len(lead) == 1 else math.prod(lead)
     n = constant(n) if traced or type(n) is not int else n
     small = not traced and type(rows) is int and is_small(rows, n, 8 * x.dtype.itemsize, norm)
     kernel, workers, sums = kernels[2 if clusters and small else clusters]
@@ -155,7 +157,7 @@ def rms_norm_gradients(split, x_type, w_type):
     @differentiated_once
     def backward(x, w, g, *, eps=1e-6):
         kernel, workers, sums = looping_for(looping, x)
-        dx, dw = kernel(x, w, g, eps=eps, P=workers)
+        dx, dw = where_they_lie(kernel, x, w, g, eps=eps, P=workers)
         return dx, sums(dw)
 
     return backward
@@ -301,7 +303,7 @@ def make_add_rms_norm(split, x_type, residual_type, w_type):
     @differentiated_once
     def backward(x, residual, w, g, gs, *, eps=1e-6):
         kernel, workers, sums = looping_for(looping, x)
-        dx, dr, dw = kernel(x, residual, w, g, gs, eps=eps, P=workers)
+        dx, dr, dw = where_they_lie(kernel, x, residual, w, g, gs, eps=eps, P=workers)
         return dx, dr, sums(dw)
 
     return add_rms_norm, backward
@@ -407,7 +409,7 @@ def layer_norm_gradients(split, x_type, w_type, b_type):
     @differentiated_once
     def backward(x, w, *b_and_g, eps=1e-5):
         kernel, workers, sums = looping_for(looping, x, norm=2)
-        dx, *partial = kernel(x, w, b_and_g[-1], eps=eps, P=workers)
+        dx, *partial = where_they_lie(kernel, x, w, b_and_g[-1], eps=eps, P=workers)
         totals = sums(*partial)
         return dx, *(totals if b_type else (totals,))
 

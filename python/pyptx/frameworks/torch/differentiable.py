@@ -91,7 +91,9 @@ class DifferentiableOp:
                 torch.zeros(shape, **told) if each is None else each
                 for each, (shape, told) in zip(gradients, ctx.given, strict=False)
             ]
-        arrays = (*ctx.saved_tensors, *(gradient.contiguous() for gradient in gradients))
+        if self.of.packs_gradients:
+            gradients = [gradient.contiguous() for gradient in gradients]
+        arrays = (*ctx.saved_tensors, *gradients)
         kernel = self.of.backward_kernel
         once = isinstance(kernel, Kernel) or getattr(kernel, "is_differentiable", True) is False
         if once and _is_recorded(arrays):

@@ -1,0 +1,157 @@
+"""Rows that do not follow each other in memory: slices of longer rows, heads of a tensor whose dimensions are transposed.
+
+A kernel over rows has, beside itself, a kernel for tensors of each rank that lie so.  Its tensors keep all their dimensions, and the strides of the
+leading ones are scalars of the launch, in bytes.  The body is the same: where a row begins is all that differs.  Elements of a row lie side by
+side, and vectors of 16 bytes divide rows and strides; what is not so is copied.
+"""
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Sequence
+
+from pyptx import Tile, kernel, ptx, reg
+from pyptx.kernels._registers import apply_to, divided
+from pyptx.types import u32, u64
+
+__all__ = ["Apart", "apart_kernels", "beyond", "can_lie_apart", "in_place", "scalars_of", "whole"]
+
+MOST_RANK = 4  # dimensions of a tensor
+
+
+class Apart:
+    """A matrix inside a body: the rows of a tensor, cut into `pieces` each, which are rows of the kernel.  It has what a body asks a tensor for."""
+
+    def __init__(self, tensor, lead: Sequence[str], pieces: int):
+        self.tensor, self.lead, self.pieces = tensor, lead, pieces
+        self.dtype, self.shape = tensor.dtype, (None, tensor.shape[-1] // pieces)
+
+    def begin(self, index):
+        """The address of the first element of row `index`."""
+        (place,) = ptx.global_ptrs(self.tensor)
+        if self.pieces > 1:
+            whole, piece = index >> (self.pieces.bit_length() - 1), index & (self.pieces - 1)
+            place = beyond(place, piece, self.shape[1] * self.dtype.bits // 8)
+            index = whole
+        for level in range(len(self.lead) - 1, 0, -1):
+            index, within = divided(index, ptx.param(u32, self.lead[level]))
+            place = beyond(place, within, ptx.param(u32, stride_name(self.tensor.name, level)))
+        return beyond(place, index, ptx.param(u32, stride_name(self.tensor.name, 0)))
+
+
+def beyond(place, count, stride):
+    return apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, count, stride, place)
+
+
+def stride_name(tensor: str, level: int) -> str:
+    return f"{tensor}_{level}"
+
+
+def whole(n: int) -> int:
+    """Into how many pieces rows are cut that are not."""
+    return 1
+
+
+def is_matrix(tile: Tile) -> bool:
+    return tile.shape[0] == "M" and tile.rank == 2
+
+
+def apart_kernels(function, inputs, outputs, raw: Sequence, grid: Callable, pieces: Callable, **told):
+    """From the rank of tensors, the kernel of the body `function` for such that lie apart.  Its Tiles have leading dimensions in place of M.
+
+    grid: from the names of symbols and template values, M among them; `raw`: the kernel's scalars.
+    pieces: from the elements of a row, into how many it is cut.
+    """
+
+    @functools.cache
+    def made(rank: int):
+        lead, tiles = [f"M{level}" for level in range(rank - 1)], (*inputs, *outputs)
+        names = list(inspect.signature(function).parameters)
+
+        def spread(tile: Tile) -> Tile:
+            if tile.shape[0] != "M":
+                return tile
+            if not is_matrix(tile):
+                return Tile(*lead, tile.dtype, align=tile.align)
+            return Tile(*lead, "N", tile.dtype, align=16, packed=False)
+
+        @functools.wraps(function)
+        def body(*tensors, **values):
+            each = zip(tensors, tiles, strict=True)
+            made = [Apart(tensor, lead, pieces(tensor.shape[-1])) if is_matrix(tile) else tensor for tensor, tile in each]
+            return function(*made, **values)
+
+        strides = [
+            ("u32", stride_name(name, level))
+            for name, tile in zip(names, tiles, strict=False)
+            if is_matrix(tile)
+            for level in range(rank - 1)
+        ]
+        result = kernel(
+            in_specs=tuple(map(spread, inputs)),
+            out_specs=tuple(map(spread, outputs)),
+            raw_params=[*raw, *(("u32", size) for size in lead[1:]), *strides],
+            grid=of_symbols(grid, lead, pieces),
+            **told,
+        )(body)
+        result.pieces = pieces
+        return result
+
+    return made
+
+
+def of_symbols(grid: Callable, lead: Sequence[str], pieces: Callable) -> Callable:
+    """The grid by the symbols of Tiles that have the leading dimensions `lead` in place of M."""
+    asked = list(inspect.signature(grid).parameters)
+    names = [each for each in asked if each != "M"] + [each for each in lead if "M" in asked]
+
+    def spread(**sizes):
+        if "M" in asked:
+            count = pieces(sizes["N"])
+            sizes |= {"M": math.prod(sizes.pop(each) for each in lead) * count, "N": sizes["N"] // count}
+        return grid(**sizes)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    spread.__signature__ = inspect.Signature([inspect.Parameter(each, kind) for each in names])
+    return spread
+
+
+# Tensors of torch.
+
+
+def in_place(tensor) -> bool:
+    """Whether a kernel finds the rows of this tensor where they lie."""
+    *lead, inner = tensor.stride()
+    size, shape = tensor.element_size(), tensor.shape
+    return (
+        inner == 1
+        and tensor.data_ptr() % 16 == 0
+        and all(
+            stride >= 0 and stride * size % 16 == 0 and stride * size < 2**32
+            for stride, count in zip(lead, shape, strict=False)
+            if count > 1
+        )
+    )
+
+
+def can_lie_apart(shape) -> bool:
+    """Whether tensors of this shape may: vectors of 16 bytes divide the rows, of which each has more than one."""
+    return 2 <= len(shape) <= MOST_RANK and 0 not in shape and shape[-1] % 8 == 0 and shape[-1] > 8 and math.prod(shape[:-1]) < 2**31
+
+
+def scalars_of(kernel, tensors, outs) -> dict:
+    """What a kernel of `apart_kernels` is told beside its tensors; `outs`: the outputs that the call brings."""
+    first, found = tensors[0], {}
+    shape = tuple(first.shape)
+    brought = (*tensors, *outs, *[None] * (len(kernel.out_specs) - len(outs)))
+    for name, tile, tensor in zip(kernel.signature.tensors, (*kernel.in_specs, *kernel.out_specs), brought, strict=True):
+        if tile.packed:
+            continue
+        steps = packed_strides(shape) if tensor is None else tensor.stride()
+        for level, (count, step) in enumerate(zip(shape[:-1], steps, strict=False)):
+            found[stride_name(name, level)] = step * (tile.dtype.bits // 8) if count > 1 else 0
+    return found | {"M": math.prod(shape[:-1]) * kernel.pieces(shape[-1])}
+
+
+def packed_strides(shape) -> list[int]:
+    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
