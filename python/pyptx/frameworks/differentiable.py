@@ -136,7 +136,8 @@ def keywords_of(function) -> set[str]:
     """Keyword arguments that a backward takes; a forward's others stay with the forward."""
     kernel = getattr(function, "forward_kernel", function)
     if isinstance(kernel, Kernel):
-        return set(kernel.signature.known)
+        signature = kernel.signature
+        return signature.known - (signature.bound - signature.template.keys())
     return {p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
 
 

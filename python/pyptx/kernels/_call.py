@@ -65,7 +65,7 @@ class RowFunction(_core.Choice):
         types of the tensors, None for a tensor that is None.
     rows: the first `rows` tensors are matrices.  The others have one element for each column, or for each row.
     needed: the first `needed` tensors may not be None; by default, the matrices.
-    over_rows: whether an element of the result depends on other columns.  If not, long rows may be cut into several.
+    over_rows: whether an element of the result depends on other columns.  If not, the kernels cut long rows into pieces.
     saved: positions of the tensors that the backward needs; by default, all.
     saved_results: positions of the results that it needs.  They stand behind the results that have gradients.
     gradients: the first `gradients` tensors have a gradient; by default, all tensors of real numbers.
@@ -102,7 +102,7 @@ class RowFunction(_core.Choice):
         if self.float32 is not None and out is None and widened_by_autocast(tensors[0]):
             return self.float32(tensors, **options)
         shape = tensors[0].shape
-        columns = shape[-1] if self.over_rows else shorter(shape[-1])
+        columns = shape[-1]
         wide = has_clusters(tensors[0])
         dtypes = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
         traced = compiling(tensors[0])
@@ -111,15 +111,15 @@ class RowFunction(_core.Choice):
         else:
             check_numbers(self.called, options, self.defaults)
         choose = self._for_compiler if traced else self._eager
-        if not traced and are_apart(tensors[: self.rows], out):
+        if not traced and are_apart(tensors[: self.rows], out) and not self._has_edges(tensors, columns):
             return self._apart(dtypes, wide, tensors, out, options)
         run = choose(dtypes, wide, out is None)
         given = [dense(tensor, traced) for tensor in tensors if tensor is not None]
         # A default is a number of the program to torch.compile(dynamic=True); the kernel's own is a constant.
         named = {key: value for key, value in options.items() if value != self.defaults[key]}
-        is_matrix = len(shape) == 2 and columns == shape[1]
+        is_matrix = len(shape) == 2
         if not is_matrix:
-            check_shapes(self.called, self.names, tensors[: self.rows], out)
+            self._check_shapes(tensors, out)
             given = [self._flat(i, each, shape, columns) for i, each in enumerate(given)]
         elif not traced and (out is None or (dense(out, traced) is out and not self._has_edges(tensors, columns))):
             self._remember(tensors, out, options, run, given, named)
@@ -127,17 +127,16 @@ class RowFunction(_core.Choice):
             place = out if traced else dense(out, traced)
             if not traced and self._has_edges(tensors, columns) and any(shares_memory(place, each) for each in given):
                 return copied_to(
-                    self.called, out, run(*given, **named).reshape(shape)
+                    self.called, out, self._shaped(run(*given, **named), shape)
                 )  # rows read neighbours' elements
-            rows = math.prod(shape) // columns if columns else math.prod(shape[:-1])
-            run(*given, out=place if is_matrix else viewed(place, rows, columns), **named)
+            run(*given, out=place if is_matrix else viewed(place, math.prod(shape[:-1]), out.shape[-1]), **named)
             return out if place is out else copied_to(self.called, out, place)
         result = run(*given, **named)
         return result if is_matrix else self._shaped(result, shape)
 
     def _apart(self, dtypes, wide: bool, tensors, out, options):
         """`_choose` for tensors whose rows lie apart."""
-        check_shapes(self.called, self.names, tensors[: self.rows], out)
+        self._check_shapes(tensors, out)
         matrices = [laid(each) for each in tensors[: self.rows]]
         given = [*matrices, *[dense(each, False) for each in tensors[self.rows :] if each is not None]]
         place = out
@@ -155,10 +154,13 @@ class RowFunction(_core.Choice):
         run(*given, out=out, **named)
         return out
 
+    def _check_shapes(self, tensors, out):
+        check_shapes(self.called, self.names, tensors[: self.rows], out)
+
     def _has_edges(self, tensors, columns: int) -> bool:
         """Whether rows may begin inside a vector of memory that another row is part of."""
         halves = all(spelled(tensor.dtype) in ("float16", "bfloat16") for tensor in tensors[: self.rows])
-        return halves and has_edges(columns, 16)
+        return halves and has_edges(columns if self.over_rows else shorter(columns), 16)
 
     def _remember(self, tensors, out, options, run, given, named):
         """Lets later calls with such tensors go straight to the kernel, if the kernel takes them as they are.  Inside

@@ -5,7 +5,7 @@ from pyptx import _core
 from pyptx.kernel import Kernel
 from pyptx.kernels._rows_apart import can_lie_apart, in_place, scalars_of
 
-__all__ = ["apart_backward", "are_apart", "laid", "launch_apart", "where_they_lie"]
+__all__ = ["apart_backward", "are_apart", "laid", "where_they_lie"]
 
 
 def are_apart(tensors, out) -> bool:
@@ -30,12 +30,6 @@ def is_packed(tensor) -> bool:
     return tensor.is_contiguous() and tensor.data_ptr() % 16 == 0
 
 
-def launch_apart(kernel: Kernel, tensors, out=None) -> tuple:
-    """(the kernel for tensors that lie as these do, the scalars that it takes beside the tensors)."""
-    apart = kernel.apart(tensors[0].dim())
-    return apart, scalars_of(apart, tensors, () if out is None else (out,))
-
-
 def laid(tensor):
     """The tensor if a kernel finds its rows where they lie, else a packed copy."""
     if in_place(tensor):
@@ -46,13 +40,13 @@ def laid(tensor):
 
 
 def where_they_lie(kernel: Kernel, *tensors, **options):
-    """Calls a kernel over rows with tensors that may lie apart: those with the shape of the first are its matrices.  Others are packed."""
-    shape = tensors[0].shape
-    if not hasattr(kernel, "apart") or len(shape) == 2 and not are_apart([each for each in tensors if each.shape == shape], None):
+    """Calls a kernel over rows with tensors that may lie apart: those of as many dimensions as the first has are its matrices."""
+    rank = len(tensors[0].shape)
+    if rank == 2 and not are_apart([each for each in tensors if len(each.shape) == rank], None):
         return kernel(*tensors, **options)
-    given = [laid(each) if each.shape == shape else each for each in tensors]
-    apart, scalars = launch_apart(kernel, given)
-    return apart(*given, **(options | scalars))  # the forward, too, was told M
+    given = [laid(each) if len(each.shape) == rank else each for each in tensors]
+    apart = kernel.apart(rank)
+    return apart(*given, **options, **scalars_of(apart, given, ()))
 
 
 def apart_backward(backward):

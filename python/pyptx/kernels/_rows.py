@@ -48,10 +48,11 @@ HELD = 48  # registers of a thread for sums and for early loads, in a loop over 
 
 
 class Row:
-    """The row of the calling CTA, warp or cluster.  `agrees`: whether its threads combine values with each other."""
+    """The row of the calling CTA, warp or cluster.  `agrees`: whether its threads combine values with each other.  `pieces`: how many rows were a
+    row of the tensors."""
 
-    def __init__(self, split: Split, agrees: bool = True):
-        self.split = split
+    def __init__(self, split: Split, agrees: bool = True, pieces: int = 1):
+        self.split, self.pieces = split, pieces
         thread = reg.from_(ptx.special.tid.x(), u32)
         self.index = reg.from_(ptx.special.ctaid.x(), u32)
         in_cta = thread
@@ -94,13 +95,18 @@ class Row:
                 ptx.griddepcontrol.launch_dependents()
 
     @classmethod
-    def own(cls, split: Split, agrees: bool = True) -> "Row":
+    def own(cls, split: Split, agrees: bool = True, pieces: int = 1) -> "Row":
         """The row, in a kernel whose CTAs have one row each, or one for each warp: warps without a row end here."""
-        row = cls(split, agrees)
+        row = cls(split, agrees, pieces)
         if split.rows > 1:
-            with ptx.if_(row.index >= ptx.param(u32, "M")):
+            with ptx.if_(row.index >= row.count()):
                 ptx.ret()
         return row
+
+    def count(self):
+        """How many rows there are."""
+        rows = ptx.param(u32, "M")
+        return rows * self.pieces if self.pieces > 1 else rows
 
     @classmethod
     def each(cls, split: Split, *tensors, shared=(), first: Callable | None = None, medians=None):
@@ -286,12 +292,12 @@ class Row:
             ptx.inst.mad.wide.u32(at, self.index, self.split.n, at)
         return pointer + at * (tensor.dtype.bits // 8)
 
-    def begin(self, tensor, index):
-        """The address of row `index` of a matrix."""
+    def begins(self, tensor) -> Callable:
+        """A function from the index of a row of a matrix to its address."""
         if isinstance(tensor, Apart):
-            return tensor.begin(index)
+            return tensor.begin
         (pointer,) = ptx.global_ptrs(tensor)
-        return apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, index, self.split.n * tensor.dtype.bits // 8, pointer)
+        return lambda index: beyond(pointer, index, self.split.n * tensor.dtype.bits // 8)
 
     def has(self, column):
         """Whether the column, a register, lies in one of the thread's vectors."""

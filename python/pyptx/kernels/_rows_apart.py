@@ -14,29 +14,54 @@ from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._registers import apply_to, divided
 from pyptx.types import u32, u64
 
-__all__ = ["Apart", "apart_kernels", "beyond", "can_lie_apart", "in_place", "scalars_of", "whole"]
+__all__ = ["Apart", "Half", "apart_kernels", "beyond", "can_lie_apart", "in_place", "scalars_of", "whole"]
 
 MOST_RANK = 4  # dimensions of a tensor
 
 
+def whole(n: int) -> int:
+    """Into how many pieces rows are cut that are not."""
+    return 1
+
+
 class Apart:
-    """A matrix inside a body: the rows of a tensor, cut into `pieces` each, which are rows of the kernel.  It has what a body asks a tensor for."""
+    """A matrix inside a body: the rows of a tensor, cut into `pieces` each, a power of two.  It has what a body asks a tensor for."""
 
     def __init__(self, tensor, lead: Sequence[str], pieces: int):
         self.tensor, self.lead, self.pieces = tensor, lead, pieces
-        self.dtype, self.shape = tensor.dtype, (None, tensor.shape[-1] // pieces)
+        self.dtype, self.shape = tensor.dtype, (None, tensor.shape[-1])
 
     def begin(self, index):
-        """The address of the first element of row `index`."""
+        """The address of the first element of a row, or of a piece of one."""
         (place,) = ptx.global_ptrs(self.tensor)
-        if self.pieces > 1:
-            whole, piece = index >> (self.pieces.bit_length() - 1), index & (self.pieces - 1)
-            place = beyond(place, piece, self.shape[1] * self.dtype.bits // 8)
-            index = whole
+        index, place = of_piece(index, place, self.pieces, self.shape[1] * self.dtype.bits // 8)
         for level in range(len(self.lead) - 1, 0, -1):
             index, within = divided(index, ptx.param(u32, self.lead[level]))
             place = beyond(place, within, ptx.param(u32, stride_name(self.tensor.name, level)))
         return beyond(place, index, ptx.param(u32, stride_name(self.tensor.name, 0)))
+
+
+class Half(Apart):
+    """One half of each row of a matrix that is packed or lies apart: the first (0) or the second (1)."""
+
+    def __init__(self, tensor, which: int, pieces: int):
+        self.tensor, self.which, self.pieces = tensor, which, pieces
+        self.dtype, self.shape = tensor.dtype, (None, tensor.shape[1] // 2)
+
+    def begin(self, index):
+        size = self.shape[1] * self.dtype.bits // 8
+        index, ahead = of_piece(index, reg.scalar(u64, init=self.which * size), self.pieces, size)
+        if isinstance(self.tensor, Apart):
+            return self.tensor.begin(index) + ahead
+        (place,) = ptx.global_ptrs(self.tensor)
+        return beyond(place, index, 2 * size) + ahead
+
+
+def of_piece(index, place, pieces: int, size: int) -> tuple:
+    """(the row of a piece, where the piece begins if the row begins at `place`) of rows of so many bytes."""
+    if pieces == 1:
+        return index, place
+    return index >> (pieces.bit_length() - 1), beyond(place, index & (pieces - 1), size // pieces)
 
 
 def beyond(place, count, stride):
@@ -47,20 +72,14 @@ def stride_name(tensor: str, level: int) -> str:
     return f"{tensor}_{level}"
 
 
-def whole(n: int) -> int:
-    """Into how many pieces rows are cut that are not."""
-    return 1
-
-
 def is_matrix(tile: Tile) -> bool:
     return tile.shape[0] == "M" and tile.rank == 2
 
 
-def apart_kernels(function, inputs, outputs, raw: Sequence, grid: Callable, pieces: Callable, **told):
+def apart_kernels(function, inputs, outputs, *, raw_params: Sequence, grid: Callable, pieces: Callable = whole, **told):
     """From the rank of tensors, the kernel of the body `function` for such that lie apart.  Its Tiles have leading dimensions in place of M.
 
-    grid: from the names of symbols and template values, M among them; `raw`: the kernel's scalars.
-    pieces: from the elements of a row, into how many it is cut.
+    grid, pieces: as of `row_kernel`.
     """
 
     @functools.cache
@@ -73,13 +92,16 @@ def apart_kernels(function, inputs, outputs, raw: Sequence, grid: Callable, piec
                 return tile
             if not is_matrix(tile):
                 return Tile(*lead, tile.dtype, align=tile.align)
-            return Tile(*lead, "N", tile.dtype, align=16, packed=False)
+            return Tile(*lead, tile.shape[1], tile.dtype, align=16, packed=False)
+
+        def laid(tensor, tile: Tile):
+            if not is_matrix(tile):
+                return tensor
+            return Apart(tensor, lead, pieces(tensor.shape[-1]) if tile.shape[1] == "N" else 1)
 
         @functools.wraps(function)
         def body(*tensors, **values):
-            each = zip(tensors, tiles, strict=True)
-            made = [Apart(tensor, lead, pieces(tensor.shape[-1])) if is_matrix(tile) else tensor for tensor, tile in each]
-            return function(*made, **values)
+            return function(*map(laid, tensors, tiles), **values)
 
         strides = [
             ("u32", stride_name(name, level))
@@ -87,28 +109,25 @@ def apart_kernels(function, inputs, outputs, raw: Sequence, grid: Callable, piec
             if is_matrix(tile)
             for level in range(rank - 1)
         ]
-        result = kernel(
+        return kernel(
             in_specs=tuple(map(spread, inputs)),
             out_specs=tuple(map(spread, outputs)),
-            raw_params=[*raw, *(("u32", size) for size in lead[1:]), *strides],
-            grid=of_symbols(grid, lead, pieces),
+            raw_params=[*raw_params, *(("u32", size) for size in lead[1:]), *strides],
+            grid=of_symbols(grid, lead),
             **told,
         )(body)
-        result.pieces = pieces
-        return result
 
     return made
 
 
-def of_symbols(grid: Callable, lead: Sequence[str], pieces: Callable) -> Callable:
+def of_symbols(grid: Callable, lead: Sequence[str]) -> Callable:
     """The grid by the symbols of Tiles that have the leading dimensions `lead` in place of M."""
     asked = list(inspect.signature(grid).parameters)
     names = [each for each in asked if each != "M"] + [each for each in lead if "M" in asked]
 
     def spread(**sizes):
         if "M" in asked:
-            count = pieces(sizes["N"])
-            sizes |= {"M": math.prod(sizes.pop(each) for each in lead) * count, "N": sizes["N"] // count}
+            sizes["M"] = math.prod(sizes.pop(each) for each in lead)
         return grid(**sizes)
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -141,17 +160,17 @@ def can_lie_apart(shape) -> bool:
 
 def scalars_of(kernel, tensors, outs) -> dict:
     """What a kernel of `apart_kernels` is told beside its tensors; `outs`: the outputs that the call brings."""
-    first, found = tensors[0], {}
-    shape = tuple(first.shape)
+    lead, columns, found = tensors[0].shape[:-1], {}, {"M": math.prod(tensors[0].shape[:-1])}
     brought = (*tensors, *outs, *[None] * (len(kernel.out_specs) - len(outs)))
     for name, tile, tensor in zip(kernel.signature.tensors, (*kernel.in_specs, *kernel.out_specs), brought, strict=True):
         if tile.packed:
             continue
-        steps = packed_strides(shape) if tensor is None else tensor.stride()
-        for level, (count, step) in enumerate(zip(shape[:-1], steps, strict=False)):
+        symbol = tile.shape[-1]
+        if tensor is None:  # the call makes it, packed
+            row = columns[symbol] if symbol in columns else columns["H"] // 2
+            strides = [row * math.prod(lead[level + 1 :]) for level in range(len(lead))]
+        else:
+            columns[symbol], strides = tensor.shape[-1], tensor.stride()
+        for level, (count, step) in enumerate(zip(lead, strides, strict=False)):
             found[stride_name(name, level)] = step * (tile.dtype.bits // 8) if count > 1 else 0
-    return found | {"M": math.prod(shape[:-1]) * kernel.pieces(shape[-1])}
-
-
-def packed_strides(shape) -> list[int]:
-    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    return found

@@ -54,7 +54,7 @@ class Edges:
             move(LOAD, base, offset, bits, size)
             return
         exists = self.below(k, 0)
-        whole = self.below(k, self.split.vector - 1) | (self.row.index + 1 < ptx.param(u32, "M"))
+        whole = self.below(k, self.split.vector - 1) | (self.row.index + 1 < self.row.count())
         move(LOAD, base, offset, bits, size, pred=exists & whole)
         with ptx.if_(exists & ~whole):
             guards = [self.guard(k, i) for i in range(self.split.vector)]

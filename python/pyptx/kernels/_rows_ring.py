@@ -143,7 +143,7 @@ class Early:
     on."""
 
     def __init__(self, row, tensor):
-        self.row, self.tensor, self.dtype, self.n = row, tensor, tensor.dtype, row.split.n
+        self.dtype, self.n, self.begin = tensor.dtype, row.split.n, row.begins(tensor)
         self.bits = [reg.scalar(b32 if self.dtype.bits == 32 else b16, init=0) for _ in range(3)]
         self.value = self.taken = constant(0.0)
 
@@ -151,7 +151,7 @@ class Early:
         if self.n == 0:
             return
         size, guard = self.dtype.bits // 8, {} if there_is is None else {"pred": there_is}
-        base = self.row.begin(self.tensor, index)
+        base = self.begin(index)
         for bits, column in zip(self.bits, (0, self.n // 2, self.n - 1), strict=True):
             (LOAD.b32 if size == 4 else LOAD.b16)(bits, ptx.addr(base, column * size), **guard)
 

@@ -497,34 +497,34 @@ def row_kernel(
     pieces: Callable[[int], int] = whole,
 ):  # fmt: skip
     """The decorator of a kernel whose tensors have the rows of Tiles ("M", "N").  Each CTA or cluster takes a row; with `over_rows`, P
-    workers take them all.  The kernel's `apart` are those for rows that lie apart, which are cut into so many `pieces`, from their length."""
+    workers take them all.  `pieces`: from the elements of a row, into how many it is cut, each of which is a row to `split`.  The kernel's
+    `apart` makes those for rows that lie apart."""
     matrices = tuple(tile.dtype for tile in inputs if len(tile.shape) > 1)
 
+    def share(n: int) -> Split:
+        return split(n // pieces(n))
+
     def grid(N, M=None, P=None):
-        row = split(N)
+        row = share(N)
         if not over_rows and row.loops(matrices):
             return (clusters_of(row, M, matrices) * row.ctas, 1, 1)
-        return ((P if over_rows else -(-M // (row.rows * row.batch))) * row.ctas, 1, 1)
+        return ((P if over_rows else -(-M * pieces(N) // (row.rows * row.batch))) * row.ctas, 1, 1)
 
-    of_grid = (lambda N, P: grid(N, P=P)) if over_rows else (lambda N, M: grid(N, M))
-    wide = split(1).hopper
-
-    def told(split) -> dict:
-        return {
-            "block": lambda N: (split(N).threads * split(N).rows, 1, 1),
-            "cluster": (lambda N: (split(N).ctas, 1, 1)) if wide else (1, 1, 1),
-            "raw_directives": directives_of(split, over_rows),
-            "reqntid": True,
-            "dependent_launch": wide,
-            "arch": "sm_90" if wide else arch,
-        }
-
-    raw, batch = [("u32", "M")], {} if over_rows else {"batch": "M"}
+    wide, batch = split(1).hopper, {} if over_rows else {"batch": "M"}
+    told = {
+        "raw_params": [("u32", "M")],
+        "grid": (lambda N, P: grid(N, P=P)) if over_rows else (lambda N, M: grid(N, M)),
+        "block": lambda N: (share(N).threads * share(N).rows, 1, 1),
+        "cluster": (lambda N: (share(N).ctas, 1, 1)) if wide else (1, 1, 1),
+        "raw_directives": directives_of(share, over_rows),
+        "reqntid": True,
+        "dependent_launch": wide,
+        "arch": "sm_90" if wide else arch,
+    }
 
     def made(function):
-        packed = kernel(in_specs=inputs, out_specs=outputs, raw_params=raw, grid=of_grid, **batch, **told(split))(function)
-        of_piece = split if pieces is whole else lambda n: split(n // pieces(n))
-        packed.apart = apart_kernels(function, inputs, outputs, raw, of_grid, pieces, **told(of_piece))
+        packed = kernel(in_specs=inputs, out_specs=outputs, **batch, **told)(function)
+        packed.apart = apart_kernels(function, inputs, outputs, pieces=pieces, **told)
         return packed
 
     return made

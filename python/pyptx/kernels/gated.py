@@ -13,13 +13,14 @@ then writes the instructions for it.
 import math
 from typing import Any
 
-from pyptx import ptx
+from pyptx import Tile, ptx
 from pyptx.errors import LaunchValueError
 from pyptx.kernels._call import RowFunction, matrix, rank_of, shorter
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import add, apply, constant, exp, fma, mul, neg, reciprocal, square, sub
 from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import paired, row_kernel
+from pyptx.kernels._rows_apart import Half
+from pyptx.kernels._rows_split import has_edges, paired, row_kernel
 
 __all__ = ["geglu", "swiglu"]
 
@@ -62,48 +63,103 @@ def pieces(n: int) -> int:
 
 def make(name: str, activation):
     def of(split, gate_type, up_type):
-        gates, ups, two, three = matrix(gate_type), matrix(up_type), paired(split), paired(split, 2)
+        gates, ups = matrix(gate_type), matrix(up_type)
 
         def forward(GATE, UP, Y):
-            row = Row.own(two(GATE.shape[1]), agrees=False)
-            row.store(Y, row.map(lambda gate, up: mul(activation(gate)[0], up), row.load(GATE), row.load(UP)))
-            ptx.ret()
+            gated(split, activation, GATE, UP, Y)
 
         def backward(GATE, UP, G, DGATE, DUP):
-            row = Row.own(three(GATE.shape[1]), agrees=False)
-            gate, up, g = row.load(GATE), row.load(UP), row.load(G)
-            row.store(DGATE, row.map(lambda gate, up, g: mul(mul(g, up), activation(gate)[1]()), gate, up, g))
-            row.store(DUP, row.map(lambda gate, g: mul(g, activation(gate)[0]), gate, g))
-            ptx.ret()
+            gated_backward(split, activation, GATE, UP, G, DGATE, DUP)
 
-        forward.__name__ = forward.__qualname__ = name
-        backward.__name__ = backward.__qualname__ = name + "_backward"
-        return (
-            row_kernel((gates, ups), (gates,), two, pieces=pieces)(forward),
-            row_kernel((gates, ups, gates), (gates, ups), three, pieces=pieces)(backward),
-        )
+        return kernels_of(name, split, forward, ((gates, ups), (gates,)), backward, ((gates, ups, gates), (gates, ups)))
 
     return RowFunction(name, 2, of, over_rows=False, names="gate up")
 
 
+def make_of_halves(name: str, activation):
+    """The function of one matrix, whose rows are a gate and an up one behind the other; so is its gradient."""
+
+    def of(split, dtype):
+        both, one = (Tile("M", "H", dtype, align=16),), (matrix(dtype),)
+
+        def forward(X, Y):
+            gated(split, activation, *halves_of(X), Y)
+
+        def backward(X, G, DX):
+            gated_backward(split, activation, *halves_of(X), G, *halves_of(DX))
+
+        return kernels_of(name, split, forward, (both, one), backward, ((*both, *one), both))
+
+    return FunctionOfHalves(f"{name}_of_halves", 1, of, over_rows=False, names="gate", called=name, N=None)
+
+
+class FunctionOfHalves(RowFunction):
+    """A function over rows whose results have half as many columns."""
+
+    def _shaped(self, result, shape):
+        return result.reshape(*shape[:-1], shape[-1] // 2)
+
+    def _check_shapes(self, tensors, out):
+        (gate,) = tensors
+        if out is not None and out.shape != (shape := (*gate.shape[:-1], gate.shape[-1] // 2)):
+            raise LaunchValueError(f"{self.called}: out has shape {tuple(out.shape)}, not {tuple(shape)}")
+
+
+def halves_of(tensor) -> list[Half]:
+    return [Half(tensor, which, pieces(tensor.shape[1] // 2)) for which in range(2)]
+
+
+def kernels_of(name: str, split, forward, forward_tiles, backward, backward_tiles) -> tuple:
+    forward.__name__ = forward.__qualname__ = name
+    backward.__name__ = backward.__qualname__ = name + "_backward"
+    return (
+        row_kernel(*forward_tiles, paired(split), pieces=pieces)(forward),
+        row_kernel(*backward_tiles, paired(split, 2), pieces=pieces)(backward),
+    )
+
+
+def gated(split, activation, GATE, UP, Y):
+    row = row_of(paired(split), GATE)
+    row.store(Y, row.map(lambda gate, up: mul(activation(gate)[0], up), row.load(GATE), row.load(UP)))
+    ptx.ret()
+
+
+def gated_backward(split, activation, GATE, UP, G, DGATE, DUP):
+    row = row_of(paired(split, 2), GATE)
+    gate, up, g = row.load(GATE), row.load(UP), row.load(G)
+    row.store(DGATE, row.map(lambda gate, up, g: mul(mul(g, up), activation(gate)[1]()), gate, up, g))
+    row.store(DUP, row.map(lambda gate, g: mul(g, activation(gate)[0]), gate, g))
+    ptx.ret()
+
+
+def row_of(split, gate) -> Row:
+    """A piece of a row."""
+    n = gate.shape[1]
+    return Row.own(split(n // pieces(n)), agrees=False, pieces=pieces(n))
+
+
 SWIGLU, GEGLU, GEGLU_BY_TANH = make("swiglu", silu), make("geglu", gelu), make("geglu_by_tanh", gelu_by_tanh)
+SWIGLU_OF_HALVES, GEGLU_OF_HALVES = make_of_halves("swiglu", silu), make_of_halves("geglu", gelu)
+GEGLU_BY_TANH_OF_HALVES = make_of_halves("geglu_by_tanh", gelu_by_tanh)
 
 
-def halves(name: str, gate, up) -> tuple:
-    """(gate, up); without `up`, the halves of the rows of `gate`."""
-    if up is not None:
-        return gate, up
+def of_halves(function: RowFunction, whole: RowFunction, gate, out):
+    """`function` of the halves of the rows of one tensor, by `whole`, whose vectors must divide a half; else each half is given by itself."""
+    name = function.called
     rank_of(name, "gate", gate)
     columns = gate.shape[-1]
     if columns % 2:
         raise LaunchValueError(f"{name}: rows of {columns} elements have no halves: pass gate and up")
-    return gate[..., : columns // 2], gate[..., columns // 2 :]
+    half = columns // 2
+    if columns % 8 or has_edges(shorter(half), 16):
+        return function((gate[..., :half], gate[..., half:]), out)
+    return whole((gate,), out, N=half)
 
 
 def swiglu(gate: Any, up: Any = None, *, out: Any = None, **named: Unpack[Nothing]) -> Any:
     """silu(gate) * up, element by element, as torch.nn.functional.silu(gate) * up.  f32, f16 or bf16, computed in f32.
 
-    gate, up: both (..., N).  swiglu(x) takes the first half of each row as gate and the second as up; they are copied first.
+    gate, up: both (..., N).  swiglu(x) takes the first half of each row as gate and the second as up.
     Differentiable.
 
     Raises LaunchTypeError for other types and what is no array, LaunchValueError for shapes that do not fit.
@@ -113,7 +169,9 @@ def swiglu(gate: Any, up: Any = None, *, out: Any = None, **named: Unpack[Nothin
     """
     for name in named:
         raise no_such_argument(swiglu, name)
-    return SWIGLU(halves("swiglu", gate, up), out)
+    if up is None:
+        return of_halves(SWIGLU, SWIGLU_OF_HALVES, gate, out)
+    return SWIGLU((gate, up), out)
 
 
 def geglu(gate: Any, up: Any = None, *, approximate: str = "none", out: Any = None, **named: Unpack[Nothing]) -> Any:
@@ -131,4 +189,5 @@ def geglu(gate: Any, up: Any = None, *, approximate: str = "none", out: Any = No
         raise no_such_argument(geglu, name)
     if approximate not in ("none", "tanh"):
         raise LaunchValueError(f"geglu: approximate is 'none' or 'tanh', not {approximate!r}")
-    return (GEGLU_BY_TANH if approximate == "tanh" else GEGLU)(halves("geglu", gate, up), out)
+    of_two, of_one = (GEGLU_BY_TANH, GEGLU_BY_TANH_OF_HALVES) if approximate == "tanh" else (GEGLU, GEGLU_OF_HALVES)
+    return of_halves(of_two, of_one, gate, out) if up is None else of_two((gate, up), out)
