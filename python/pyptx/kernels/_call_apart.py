@@ -44,7 +44,7 @@ def where_they_lie(kernel: Kernel, *tensors, **options):
     rank = len(tensors[0].shape)
     if rank == 2 and not are_apart([each for each in tensors if len(each.shape) == rank], None):
         return kernel(*tensors, **options)
-    given = [laid(each) if len(each.shape) == rank else each for each in tensors]
+    given = [laid(each) if len(each.shape) == rank else each.contiguous() for each in tensors]
     apart = kernel.apart(rank)
     return apart(*given, **options, **scalars_of(apart, given, ()))
 

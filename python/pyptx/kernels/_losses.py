@@ -8,6 +8,7 @@ from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._call import columns, matrix
 from pyptx.kernels._registers import LOAD, apply, apply_to, constant, reciprocal, tree, widened
 from pyptx.kernels._rows_agreement import Agreement
+from pyptx.kernels._rows_apart import apart_kernels
 from pyptx.kernels._rows_split import MOST_CTAS, Split
 from pyptx.types import b16, b32, f32, pred, s64, u32, u64
 
@@ -29,10 +30,8 @@ def reduction_kernel(x_type, target_type, w_type=None, *, hopper: bool):
     """The kernel that makes, of the losses, their sum divided by that of the weights, and 1 / that; without `mean`, the sum, and 1."""
     inputs = (matrix(x_type), Tile("M", target_type), *([columns(w_type)] if w_type else []), LOSSES)
     told = {
-        "in_specs": inputs,
-        "out_specs": (ONE, ONE),
         "raw_params": [("u32", "M"), ("u32", "N")],
-        "grid": (MOST_CTAS if hopper else 1, 1, 1),
+        "grid": lambda: (MOST_CTAS if hopper else 1, 1, 1),
         "cluster": (MOST_CTAS if hopper else 1, 1, 1),
         "block": (THREADS, 1, 1),
         "reqntid": True,
@@ -41,17 +40,17 @@ def reduction_kernel(x_type, target_type, w_type=None, *, hopper: bool):
     }
     if w_type:
 
-        @kernel(**told)
         def reduced_losses(X, T, W, L, Y, SCALE, *, mean=True, ignore_index=-100, label_smoothing=0.0):
             reduce(Losses(T, W, L, mean, ignore_index), Y, SCALE, hopper)
 
     else:
 
-        @kernel(**told)
         def reduced_losses(X, T, L, Y, SCALE, *, mean=True, ignore_index=-100, label_smoothing=0.0):
             reduce(Losses(T, None, L, mean, ignore_index), Y, SCALE, hopper)
 
-    return reduced_losses
+    made = kernel(in_specs=inputs, out_specs=(ONE, ONE), **told)(reduced_losses)
+    made.apart = apart_kernels(reduced_losses, inputs, (ONE, ONE), **told)
+    return made
 
 
 class Losses:

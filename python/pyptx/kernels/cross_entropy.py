@@ -15,6 +15,7 @@ from typing import Any
 from pyptx import Tile, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, check_arrays, columns, compiling, dense, last, matrix, recorded
+from pyptx.kernels._call_apart import are_apart
 from pyptx.kernels._keywords import Input, Unpack, renamed
 from pyptx.kernels._losses import LOSSES, ONE, RESULTS, index_at, reduction_kernel
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
@@ -318,9 +319,11 @@ def function_for(logits) -> RowFunction:
 
 def reduced(logits, target, weight, mean: bool, told: dict):
     """The mean or the sum, of tensors of torch.  JAX makes it of its own operations: where rows are on several devices, it adds up the sums."""
-    logits = dense(logits, compiling(logits))
+    traced = compiling(logits)
+    apart = not traced and are_apart((logits,), None)
+    logits = logits if apart else dense(logits, traced)
     losses = function_for(logits)((logits.detach(), target, weight), **told)
-    if len(logits.shape) != 2:
+    if len(logits.shape) != 2 and not apart:
         logits, target, losses = (
             logits.reshape(losses.numel(), logits.shape[-1]),
             target.reshape(-1),
