@@ -138,7 +138,8 @@ class RowFunction(_core.Choice):
         """`_choose` for tensors whose rows lie apart."""
         self._check_shapes(tensors, out)
         matrices = [laid(each) for each in tensors[: self.rows]]
-        given = [*matrices, *[dense(each, False) for each in tensors[self.rows :] if each is not None]]
+        beside = [self._beside(i, each) for i, each in enumerate(tensors) if i >= self.rows and each is not None]
+        given = [*matrices, *[dense(each, False) for each in beside]]
         place = out
         if out is not None and not (in_place(out) and all(has_memory_apart(out, each) for each in given)):
             place = None
@@ -153,6 +154,10 @@ class RowFunction(_core.Choice):
             return copied_to(self.called, out, run(*given, **named))
         run(*given, out=out, **named)
         return out
+
+    def _beside(self, position: int, tensor):
+        """The tensor as a kernel for rows that lie apart takes it, if it is none of the first `rows`."""
+        return tensor
 
     def _check_shapes(self, tensors, out):
         check_shapes(self.called, self.names, tensors[: self.rows], out)

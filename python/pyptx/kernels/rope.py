@@ -10,8 +10,11 @@ from typing import Any
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, check_arrays, differentiated_once, matrix
+from pyptx.kernels._call_apart import where_they_lie
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import LOAD, STORE, apply_to, fma, move, mul, narrowed, neg, quotient, registers, widened
+from pyptx.kernels._rows_apart import Apart, apart_kernels, beyond
+from pyptx.kernels._rows_split import Split
 from pyptx.types import f32, pred, s32, s64, u32, u64
 
 __all__ = ["rope"]
@@ -50,7 +53,8 @@ class Vectors:
     """Loads and stores vectors of the rows of a matrix."""
 
     def __init__(self, tensor, vector: int):
-        (self.base,) = ptx.global_ptrs(tensor)
+        self.apart = tensor if isinstance(tensor, Apart) else None
+        self.base = None if self.apart else ptx.global_ptrs(tensor)[0]
         self.dtype, self.columns, self.vector = tensor.dtype, tensor.shape[1], vector
         self.size = self.dtype.bits // 8
         self.nan = (
@@ -58,6 +62,8 @@ class Vectors:
         )  # the same bits of f16 and bf16
 
     def address(self, row, column):
+        if self.apart:
+            return beyond(self.apart.begin(row), column, self.size)
         offset = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, column)
         ptx.inst.mad.wide.u32(offset, row, self.columns, offset)
         return self.base + offset * self.size
@@ -145,8 +151,9 @@ def line_of(row, there, positions, inner: int):
     return apply_to(reg.scalar(u32), ptx.inst.cvt.u32.u64, position), known
 
 
-def make_rope(_, x_type, *types):
+def make_rope(split, x_type, *types):
     *tables, position_type = types
+    wide = split.func == Split.wide
 
     def grid(M, N, R, interleaved):
         return (-(-M // (Share(N, R, x_type.bits, interleaved).rows * UNROLL)), 1, 1)
@@ -156,6 +163,9 @@ def make_rope(_, x_type, *types):
         return (share.rows * share.threads, 1, 1)
 
     def body(X, COS, SIN, POSITIONS, Y, interleaved, inner, inverse):
+        if wide:
+            ptx.griddepcontrol.wait()
+            ptx.griddepcontrol.launch_dependents()
         share = Share(X.shape[1], COS.shape[1], x_type.bits, interleaved)
         x, y, cos, sin = (Vectors(tensor, share.vector) for tensor in (X, Y, COS, SIN))
         above, thread = share.place()
@@ -172,26 +182,32 @@ def make_rope(_, x_type, *types):
         turn(share, x, y, (cos, sin), thread, rows, interleaved, inverse)
         ptx.ret()
 
-    inputs = (matrix(x_type), *(Tile("L", "R", table, align=16) for table in tables))
-    launch = {"grid": grid, "block": block, "arch": "sm_80", "out_specs": (matrix(x_type),)}
+    inputs, outputs = (matrix(x_type), *(Tile("L", "R", table, align=16) for table in tables)), (matrix(x_type),)
+    launch = {"grid": grid, "block": block, "dependent_launch": wide, "arch": "sm_90" if wide else "sm_80"}
+    raw = [("u32", "M"), ("u32", "S")]
+    batch = {} if position_type else {"batch": "M"}
 
-    @kernel(in_specs=inputs, raw_params=[("u32", "M"), ("u32", "S")], batch="M", **launch)
-    def rope(X, COS, SIN, Y, *, interleaved=False, inner=1, inverse=False):
-        body(X, COS, SIN, None, Y, interleaved, inner, inverse)
+    if position_type is None:
 
-    raw = [("u32", "M"), ("u32", "L"), ("u32", "S"), ("u32", "ROWS")]
+        def rope(X, COS, SIN, Y, *, interleaved=False, inner=1, inverse=False):
+            body(X, COS, SIN, None, Y, interleaved, inner, inverse)
 
-    @kernel(in_specs=(*inputs, Tile("T", position_type or s32)), raw_params=raw, **launch)
-    def rope_at_positions(X, COS, SIN, POSITIONS, Y, *, interleaved=False, inner=1, inverse=False):
-        body(X, COS, SIN, POSITIONS, Y, interleaved, inner, inverse)
+    else:
+        inputs, raw = (*inputs, Tile("T", position_type)), [*raw, ("u32", "L"), ("u32", "ROWS")]
 
-    chosen = rope_at_positions if position_type else rope
+        def rope(X, COS, SIN, POSITIONS, Y, *, interleaved=False, inner=1, inverse=False):
+            body(X, COS, SIN, POSITIONS, Y, interleaved, inner, inverse)
+
+        rope.__name__ = rope.__qualname__ = "rope_at_positions"
+
+    chosen = kernel(in_specs=inputs, out_specs=outputs, raw_params=raw, **batch, **launch)(rope)
+    chosen.apart = apart_kernels(rope, inputs, outputs, raw_params=raw, **launch)
 
     @differentiated_once
     def backward(*tensors, interleaved=False, inner=1, S, ROWS=None):
         *tables, g = tensors
         scalars = {"S": S} if ROWS is None else {"S": S, "ROWS": ROWS}
-        return chosen(g, *tables, interleaved=interleaved, inner=inner, inverse=True, **scalars)
+        return where_they_lie(chosen, g, *tables, interleaved=interleaved, inner=inner, inverse=True, **scalars)
 
     return chosen, backward
 
@@ -202,6 +218,9 @@ class RopeFunction(RowFunction):
     def _flat(self, position: int, tensor, shape, columns: int):
         if position == 0:
             return tensor.reshape(math.prod(shape[:-1]), columns)
+        return self._beside(position, tensor)
+
+    def _beside(self, position: int, tensor):
         return tensor.reshape(-1) if position == 3 else tensor
 
 
