@@ -14,15 +14,17 @@ from typing import Any
 
 from pyptx import Tile, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._call import RowFunction, check_arrays, columns, compiling, dense, last, matrix, recorded
+from pyptx.kernels._call import RowFunction, check_arrays, columns, compiling, dense, last, matrix, recorded, spelled
 from pyptx.kernels._call_apart import are_apart
 from pyptx.kernels._keywords import Input, Unpack, renamed
+from pyptx.kernels._cross_entropy_columns import ctas_of, make_column_losses, make_column_parts, make_reduced_columns
 from pyptx.kernels._losses import LOSSES, ONE, RESULTS, index_at, reduction_kernel
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_own import less_at
 from pyptx.kernels._rows_split import LONG, WARP, Split, from_short, paired, row_kernel, with_own
 from pyptx.kernels._rows_totals import Exponentials, below
+from pyptx.kernels.softmax import lies_in_columns
 from pyptx.types import pred, u32
 
 __all__ = ["cross_entropy"]
@@ -251,6 +253,29 @@ OF_PROBABILITIES = RowFunction(
 )
 
 
+class ColumnFunction(RowFunction):
+    """A function of tensors (L, N, W) over N."""
+
+    def _flat(self, position: int, tensor, shape, columns: int):
+        return tensor
+
+    def _shaped(self, result, shape):
+        return result
+
+
+OF_COLUMNS = {
+    "indices": 1, "names": "logits target weight", "called": "cross_entropy", "vector": 1, "ignore_index": -100, "label_smoothing": 0.0,
+}  # fmt: skip
+COLUMN_LOSSES = ColumnFunction(
+    "column_losses", 1, make_column_losses, gradients=1, saved=(0, 1, 2), saved_results=(1, 2), **OF_COLUMNS
+)
+COLUMN_PARTS = ColumnFunction("column_parts", 1, make_column_parts, P=None, **OF_COLUMNS)
+REDUCED_COLUMNS = ColumnFunction(
+    "reduced_columns", 1, make_reduced_columns, gradients=1, saved=(0, 1, 2, 4, 5), saved_results=(1,), mean=True,
+    **(OF_COLUMNS | {"names": "logits target weight parts largest sums"}),
+)  # fmt: skip
+
+
 def cross_entropy(
     logits: Any = None, target: Any = None, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean",
     label_smoothing: float = 0.0, dim: int | None = None, **named: Unpack[Input],
@@ -290,7 +315,11 @@ def cross_entropy(
     check_arrays("cross_entropy", ("logits", "target"), (logits, target), None, 1, 2)
     indices = str(target.dtype).removeprefix("torch.") in INDICES
     if dim is not None or len(logits.shape) > 2:
-        dim = class_dimension(logits, target, indices, dim)
+        dim = class_dimension(logits, target, indices, dim) % len(logits.shape)
+        if indices and lies_in_columns(logits, dim):
+            if weight is not None:
+                check_weight(weight, logits.shape[dim], indices)
+            return of_columns(logits, target, weight, dim, reduction, ignore_index, float(label_smoothing))
         logits = last(logits, dim)
         target = target if indices else last(target, dim)
     if weight is not None:
@@ -301,13 +330,34 @@ def cross_entropy(
     if reduction != "none" and hasattr(logits, "requires_grad"):
         return reduced(logits, target, weight, reduction == "mean", told)
     losses = function_for(logits)((logits, target, weight), **told)
+    return of_losses(losses, target, weight, reduction, ignore_index)
+
+
+def of_losses(losses, target, weight, reduction: str, ignore_index: int):
+    """The losses, or their sum or mean by operations of the framework."""
     if reduction != "mean":
         return losses if reduction == "none" else losses.sum()
     counted = target != ignore_index
     if weight is None:
         return losses.sum() / counted.sum(dtype=losses.dtype)
-    weights = weight[target * counted % logits.shape[-1]]
+    weights = weight[target * counted % weight.shape[0]]
     return losses.sum() / (weights * counted).sum(dtype=losses.dtype)
+
+
+def of_columns(logits, target, weight, dim: int, reduction: str, ignore_index: int, smoothing: float):
+    """`cross_entropy` of packed logits whose classes do not lie side by side."""
+    shape = logits.shape
+    matrices, columns = math.prod(shape[:dim]), math.prod(shape[dim + 1 :])
+    vector = 4 if spelled(logits.dtype) == "float32" else 8
+    while columns % vector:
+        vector //= 2
+    told = {"vector": vector, "ignore_index": ignore_index, "label_smoothing": smoothing}
+    x, t = logits.reshape(matrices, shape[dim], columns), target.reshape(matrices, columns)
+    if reduction == "none" or not hasattr(logits, "requires_grad"):
+        losses = COLUMN_LOSSES((x, t, weight), **told)[0].reshape(target.shape)
+        return of_losses(losses, target, weight, reduction, ignore_index)
+    parts = COLUMN_PARTS((x.detach(), t, weight), P=ctas_of(matrices, columns, vector), **told)
+    return REDUCED_COLUMNS((x, t, weight, *parts), mean=reduction == "mean", **told)[0].reshape(())
 
 
 def function_for(logits) -> RowFunction:
