@@ -491,8 +491,9 @@ def extent(tensor):
 
 
 def has_memory_apart(out, tensor) -> bool:
-    """Whether a kernel over rows may write `out` while it reads the tensor: they share no memory, or are the same rows."""
-    return not shares_memory(out, tensor) or place_of(out) == place_of(tensor)
+    """Whether a kernel over rows may write `out` while it reads the tensor: they share no memory, or are the same rows, none twice."""
+    repeats = any(stride == 0 and count > 1 for stride, count in zip(out.stride(), out.shape, strict=True))
+    return not repeats and (not shares_memory(out, tensor) or place_of(out) == place_of(tensor))
 
 
 def contents(tensor) -> list | None:
