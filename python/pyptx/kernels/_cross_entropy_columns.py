@@ -9,6 +9,7 @@ import inspect
 import math
 
 from pyptx import Tile, kernel, ptx, reg
+from pyptx.kernels._columns import THREADS, Columns, ctas_of
 from pyptx.kernels._losses import ONE, finish, index_at
 from pyptx.kernels._losses import THREADS as ADDING
 from pyptx.kernels._registers import (
@@ -19,7 +20,6 @@ from pyptx.kernels._registers import (
     apply_to,
     constant,
     copied,
-    divided,
     exp,
     fma,
     log,
@@ -27,7 +27,6 @@ from pyptx.kernels._registers import (
     mul,
     narrowed,
     neg,
-    quotient,
     reciprocal,
     registers,
     sub,
@@ -40,79 +39,9 @@ from pyptx.kernels._rows_split import Split
 from pyptx.kernels._rows_totals import LOWEST, below
 from pyptx.types import b16, b32, f32, pred, s64, u32, u64
 
-__all__ = ["ctas_of", "make_column_losses", "make_column_parts", "make_reduced_columns"]
+__all__ = ["make_column_losses", "make_column_parts", "make_reduced_columns"]
 
-THREADS, UNROLL = 128, 8  # of a CTA; classes whose loads are in flight together
 COLUMNS, PARTS = Tile("L", "W", f32, align=16), Tile("P", 2, f32)
-
-
-def ctas_of(matrices: int, columns: int, vector: int) -> int:
-    return matrices * -(-columns // (THREADS * vector))
-
-
-class Columns:
-    """The columns of a thread: `vector` neighbours.  Threads behind the last columns have those, too, and are not `inside`."""
-
-    def __init__(self, X, vector: int):
-        self.X, self.n, self.vector = X, X.shape[1], vector
-        self.w = ptx.param(u32, "W")
-        self.thread = reg.from_(ptx.special.tid.x(), u32)
-        self.cta = reg.from_(ptx.special.ctaid.x(), u32)
-        outer, tile = divided(self.cta, quotient(self.w + (THREADS * vector - 1), THREADS * vector))
-        column = (tile * THREADS + self.thread) * vector
-        self.inside = column < self.w
-        column = apply_to(reg.scalar(u32), ptx.inst.min.u32, column, self.w - vector)
-        column = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, column)
-        self.flat = beyond(column, outer, self.w)  # of the columns of all matrices
-        above = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, outer, self.n)
-        wide = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, self.w)
-        self.first = apply_to(reg.scalar(u64), ptx.inst.mad.lo.u64, above, wide, column)  # element of X
-
-    def pitch(self, tensor):
-        """Bytes from a class to the next."""
-        return self.w * (tensor.dtype.bits // 8)
-
-    def address(self, tensor):
-        """Where the columns begin in a tensor like X."""
-        (pointer,) = ptx.global_ptrs(tensor)
-        return pointer + self.first * (tensor.dtype.bits // 8)
-
-    def of_columns(self, tensor):
-        """The address of what a tensor has for each column."""
-        (pointer,) = ptx.global_ptrs(tensor)
-        return pointer + self.flat * (tensor.dtype.bits // 8)
-
-    def batches(self, body):
-        """Calls `body(number of the first class, the values of each)` for some classes at a time."""
-        whole = self.n // UNROLL * UNROLL if self.n > 2 * UNROLL else 0
-        for number in ptx.range_(0, whole, UNROLL) if whole else ():
-            body(number, self.loaded(number, UNROLL))
-        for number in range(whole, self.n, UNROLL):
-            body(number, self.loaded(number, min(UNROLL, self.n - number)))
-
-    def loaded(self, number, count: int) -> list:
-        places, size = self.places(self.X, number, count), self.X.dtype.bits // 8
-        found = [registers(self.X.dtype, self.vector) for _ in places]
-        for place, bits in zip(places, found, strict=True):
-            move(LOAD, place, 0, bits, self.vector * size)
-        return [[value for each in bits for value in widened(each, self.X.dtype)] for bits in found]
-
-    def places(self, tensor, number, count: int) -> list:
-        """The addresses of so many classes from `number` on, a register or an integer."""
-        base, pitch = self.address(tensor), self.pitch(tensor)
-        if isinstance(number, int):
-            return [beyond(base, pitch, number + i) if number + i else base for i in range(count)]
-        base = beyond(base, number, pitch)
-        return [beyond(base, pitch, i) if i else base for i in range(count)]
-
-    def load(self, tensor) -> list:
-        """The f32 of each column."""
-        bits = registers(f32, self.vector)
-        move(LOAD, self.of_columns(tensor), 0, bits, 4 * self.vector)
-        return bits
-
-    def store(self, tensor, values: list):
-        move(STORE, self.of_columns(tensor), 0, values, 4 * self.vector, pred=self.inside)
 
 
 class Targets:

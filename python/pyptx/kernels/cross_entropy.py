@@ -17,7 +17,8 @@ from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, check_arrays, columns, compiling, dense, last, matrix, recorded, spelled
 from pyptx.kernels._call_apart import are_apart
 from pyptx.kernels._keywords import Input, Unpack, renamed
-from pyptx.kernels._cross_entropy_columns import ctas_of, make_column_losses, make_column_parts, make_reduced_columns
+from pyptx.kernels._columns import ctas_of
+from pyptx.kernels._cross_entropy_columns import make_column_losses, make_column_parts, make_reduced_columns
 from pyptx.kernels._losses import LOSSES, ONE, RESULTS, index_at, reduction_kernel
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
@@ -243,6 +244,7 @@ def of_rows(name: str, few: bool) -> RowFunction:
 
 
 CROSS_ENTROPY, OF_FEW_ROWS = of_rows("cross_entropy", False), of_rows("cross_entropy_of_few_rows", True)
+MANY_THREADS = 1 << 15  # enough of them read columns as fast as narrower vectors would
 MOST_ROWS, MOST = 264, 20 << 20  # rows, and elements of a matrix, up to which a cluster takes a long row
 REDUCED = RowFunction(
     "reduced_cross_entropy", 1, make_reduced, indices=1, gradients=1, names="logits target weight losses",
@@ -349,7 +351,7 @@ def of_columns(logits, target, weight, dim: int, reduction: str, ignore_index: i
     shape = logits.shape
     matrices, columns = math.prod(shape[:dim]), math.prod(shape[dim + 1 :])
     vector = 4 if spelled(logits.dtype) == "float32" else 8
-    while columns % vector:
+    while columns % vector or (vector > 2 and matrices * columns < MANY_THREADS * vector):
         vector //= 2
     told = {"vector": vector, "ignore_index": ignore_index, "label_smoothing": smoothing}
     x, t = logits.reshape(matrices, shape[dim], columns), target.reshape(matrices, columns)

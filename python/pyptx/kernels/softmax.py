@@ -31,6 +31,7 @@ from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_split import paired, row_kernel, with_own
 from pyptx.kernels._rows_totals import Exponentials, below
 from pyptx.kernels._softmax_columns import LANES, column_softmax
+from pyptx.kernels._softmax_few import few_softmax, is_few
 from pyptx.types import f32
 
 __all__ = ["log_softmax", "softmax"]
@@ -154,8 +155,8 @@ class Kept:
 COLUMNS = Kept()
 
 
-def columns_of(dtype: str, *told):
-    return column_softmax(TYPES[dtype], *told)
+def columns_of(few: bool, dtype: str, *told):
+    return (few_softmax if few else column_softmax)(TYPES[dtype], *told)
 
 
 @constant_for_compiler
@@ -168,7 +169,8 @@ def over_columns(name: str, x, dim: int, out):
     vector = 4 if spelled(x.dtype) == "float32" else 8
     while shape[2] % vector:
         vector //= 2
-    key = spelled(x.dtype), vector, name == "log_softmax", has_clusters(x)
+    few = is_few(shape[1], vector, x.dtype.itemsize)
+    key = few, spelled(x.dtype), vector, name == "log_softmax", has_clusters(x)
     traced = compiling(x)
     function = getattr(COLUMNS, columns_for_compiler(*key)) if traced else columns_of(*key)
     x = dense(x.reshape(shape), traced)
