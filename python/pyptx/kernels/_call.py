@@ -10,8 +10,8 @@ from pyptx import Tile, _core, differentiable_kernel
 from pyptx._arch import detect_arch
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.differentiable import keywords_of
-from pyptx.kernels._call_apart import apart_backward, are_apart, laid
-from pyptx.kernels._rows_apart import in_place, scalars_of
+from pyptx.kernels._call_apart import apart_backward, are_apart, is_recorded, laid, packed
+from pyptx.kernels._rows_apart import can_lie_apart, in_place, scalars_of
 from pyptx.kernels._rows_split import Split, has_edges
 from pyptx.kernels._target import OWN, simulated
 from pyptx.types import bf16, f16, f32, s32, s64
@@ -72,8 +72,11 @@ class RowFunction(_core.Choice):
     indices: the position of the tensor of integers, if there is one.
     names: what messages call the tensors; called: what they call the function.
     defaults: defaults of the kernels' template values.
+    gradient_lies: whether its backward takes gradients that lie apart.
     float32: is called instead of the function where torch's autocast widens its result to f32.
     """
+
+    in_place = True  # whether its kernels have an `apart`
 
     def __init__(
         self, name: str, rows: int, make, *, needed: int | None = None, over_rows: bool = True, saved: tuple | None = None, saved_results: tuple = (),
@@ -111,8 +114,8 @@ class RowFunction(_core.Choice):
         else:
             check_numbers(self.called, options, self.defaults)
         choose = self._for_compiler if traced else self._eager
-        if not traced and are_apart(tensors[: self.rows], out) and not self._has_edges(tensors, columns):
-            return self._apart(dtypes, wide, tensors, out, options)
+        if not traced and (way := self._lies(tensors, out, columns)):
+            return self._apart(way, dtypes, wide, tensors, out, options)
         run = choose(dtypes, wide, out is None)
         given = [dense(tensor, traced) for tensor in tensors if tensor is not None]
         # A default is a number of the program to torch.compile(dynamic=True); the kernel's own is a constant.
@@ -134,16 +137,27 @@ class RowFunction(_core.Choice):
         result = run(*given, **named)
         return result if is_matrix else self._shaped(result, shape)
 
-    def _apart(self, dtypes, wide: bool, tensors, out, options):
-        """`_choose` for tensors whose rows lie apart."""
+    def _lies(self, tensors, out, columns: int) -> str:
+        """"apart", of tensors whose rows kernels find where they lie; "packed", of tensors of more than two dimensions whose gradient may lie
+        apart; else nothing."""
+        if not self.in_place or self._has_edges(tensors, columns):
+            return ""
+        if are_apart(tensors[: self.rows], out):
+            return "apart"
+        rank = len(tensors[0].shape)
+        recorded = out is None and rank > 2 and can_lie_apart(tensors[0].shape)
+        return "packed" if recorded and is_recorded([each for each in tensors if each is not None]) else ""
+
+    def _apart(self, way: str, dtypes, wide: bool, tensors, out, options):
+        """`_choose` for tensors that lie so; the kernels have their leading dimensions."""
         self._check_shapes(tensors, out)
-        matrices = [laid(each) for each in tensors[: self.rows]]
+        matrices = [(laid if way == "apart" else packed)(each) for each in tensors[: self.rows]]
         beside = [self._beside(i, each) for i, each in enumerate(tensors) if i >= self.rows and each is not None]
         given = [*matrices, *[dense(each, False) for each in beside]]
         place = out
         if out is not None and not (in_place(out) and all(has_memory_apart(out, each) for each in given)):
             place = None
-        run = chosen(self.name, dtypes, wide, out is None, len(matrices[0].shape))
+        run = chosen(self.name, dtypes, wide, out is None, way, len(matrices[0].shape))
         named = {key: value for key, value in options.items() if value != self.defaults[key]}
         named |= scalars_of(getattr(run, "forward_kernel", run), given, () if place is None else (place,))
         if place is out:
@@ -205,9 +219,9 @@ FUNCTIONS: dict[str, RowFunction] = {}
 
 
 @functools.cache
-def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool, rank: int = 0):
-    """What the function of this name runs for tensors of these types: a kernel, or a kernel joined with its backward.  `rank`: of tensors whose
-    rows lie apart, so many dimensions."""
+def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool, way: str = "", rank: int = 0):
+    """What the function of this name runs for tensors of these types: a kernel, or a kernel joined with its backward.  `way`: as of
+    `RowFunction._lies`, of tensors of so many dimensions."""
     function, types = FUNCTIONS[name], []
     for position, dtype in enumerate(dtypes):
         legal = INDICES if position == function.indices else TYPES
@@ -217,7 +231,7 @@ def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool, rank: int
             )
         types.append(dtype and legal[spelled(dtype)])
     forward, backward = function.made(tuple(types), wide)
-    forward = forward.apart(rank) if rank else forward
+    forward = forward.apart(rank, way == "packed") if way else forward
     if backward is None or not differentiable:
         return forward
     gradients = function.gradients
@@ -227,14 +241,14 @@ def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool, rank: int
     saved = function.saved and [there.index(position) for position in function.saved if position in there]
     made = differentiable_kernel(
         forward,
-        apart_backward(backward) if rank else backward,
+        apart_backward(backward) if way else backward,
         save_for_backward=saved,
         num_grad_inputs=gradients,
         save_outputs=function.saved_results,
         num_grad_outputs=min(function.saved_results, default=None),
     )
     made.refuses_others = True
-    if rank:
+    if way:
         made.accepted, made.packs_gradients = keywords_of(backward), False
     return made
 

@@ -4,8 +4,9 @@ transformation or a mode of torch never comes here; for those the tensors are pa
 from pyptx import _core
 from pyptx.kernel import Kernel
 from pyptx.kernels._rows_apart import can_lie_apart, in_place, scalars_of
+from pyptx.kernels._rows_split import has_edges
 
-__all__ = ["apart_backward", "are_apart", "laid", "where_they_lie"]
+__all__ = ["apart_backward", "are_apart", "is_recorded", "laid", "packed", "where_they_lie"]
 
 
 def are_apart(tensors, out) -> bool:
@@ -32,7 +33,12 @@ def is_packed(tensor) -> bool:
 
 def laid(tensor):
     """The tensor if a kernel finds its rows where they lie, else a packed copy."""
-    if in_place(tensor):
+    return tensor if in_place(tensor) else packed(tensor)
+
+
+def packed(tensor):
+    """The tensor if it is packed, else a copy."""
+    if is_packed(tensor):
         return tensor
     import torch
 
@@ -40,13 +46,53 @@ def laid(tensor):
 
 
 def where_they_lie(kernel: Kernel, *tensors, **options):
-    """Calls a kernel over rows with tensors that may lie apart: those of as many dimensions as the first has are its matrices."""
-    rank = len(tensors[0].shape)
-    if rank == 2 and not are_apart([each for each in tensors if len(each.shape) == rank], None):
+    """Calls a kernel over rows with tensors that may lie apart, and have leading dimensions in place of rows: those of as many dimensions as the
+    first has are its matrices."""
+    if not is_in_memory(tensors[0]):
         return kernel(*tensors, **options)
-    given = [laid(each) if len(each.shape) == rank else each.contiguous() for each in tensors]
-    apart = kernel.apart(rank)
-    return apart(*given, **options, **scalars_of(apart, given, ()))
+    *lead, n = tensors[0].shape
+    matrices = [len(each.shape) == len(lead) + 1 for each in tensors]
+    if are_apart([each for each, rows in zip(tensors, matrices, strict=True) if rows], None) and takes_apart(kernel, n):
+        given = [laid(each) if rows else packed(each) for each, rows in zip(tensors, matrices, strict=True)]
+        apart = kernel.apart(len(lead) + 1)
+        return apart(*given, **options, **scalars_of(apart, given, ()))
+    given = [packed(each) for each in tensors]
+    if len(lead) == 1:
+        return kernel(*given, **options)
+    made = kernel(*[flat(tile, each) for tile, each in zip(kernel.in_specs, given, strict=True)], **options)
+    results = made if isinstance(made, tuple) else (made,)
+    whole = [each.view(*lead, -1) if tile.shape[0] == "M" else each for tile, each in zip(kernel.out_specs, results, strict=True)]
+    return tuple(whole) if isinstance(made, tuple) else whole[0]
+
+
+def flat(tile, tensor):
+    """The tensor with its leading dimensions as one, if it has the rows of the tile."""
+    if tile.shape[0] != "M":
+        return tensor
+    return tensor.view(-1, tensor.shape[-1]) if len(tile.shape) == 2 else tensor.view(-1)
+
+
+def is_in_memory(tensor) -> bool:
+    """Whether it is a tensor of torch that no compiler traces."""
+    if not hasattr(tensor, "storage_offset"):
+        return False
+    import torch
+
+    return not torch.compiler.is_compiling()
+
+
+def takes_apart(kernel: Kernel, n: int) -> bool:
+    """Whether the kernel's rows of n elements may lie apart: pieces must not begin inside of vectors."""
+    return not has_edges(n // kernel.pieces(n), 16)
+
+
+def is_recorded(tensors) -> bool:
+    """Whether torch records gradients of these tensors, and does nothing else."""
+    if not hasattr(tensors[0], "requires_grad"):
+        return False
+    import torch
+
+    return torch.is_grad_enabled() and any(each.requires_grad for each in tensors) and are_alone(tensors)
 
 
 def apart_backward(backward):

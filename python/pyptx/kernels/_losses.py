@@ -8,7 +8,7 @@ from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._call import columns, matrix
 from pyptx.kernels._registers import LOAD, apply, apply_to, constant, reciprocal, tree, widened
 from pyptx.kernels._rows_agreement import Agreement
-from pyptx.kernels._rows_apart import apart_kernels
+from pyptx.kernels._rows_apart import apart_kernels, whole
 from pyptx.kernels._rows_split import MOST_CTAS, Split
 from pyptx.types import b16, b32, f32, pred, s64, u32, u64
 
@@ -49,7 +49,7 @@ def reduction_kernel(x_type, target_type, w_type=None, *, hopper: bool):
             reduce(Losses(T, None, L, mean, ignore_index), Y, SCALE, hopper)
 
     made = kernel(in_specs=inputs, out_specs=(ONE, ONE), **told)(reduced_losses)
-    made.apart = apart_kernels(reduced_losses, inputs, (ONE, ONE), **told)
+    made.apart, made.pieces = apart_kernels(reduced_losses, inputs, (ONE, ONE), **told), whole
     return made
 
 

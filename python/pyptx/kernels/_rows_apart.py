@@ -41,6 +41,18 @@ class Apart:
         return beyond(place, index, ptx.param(u32, stride_name(self.tensor.name, 0)))
 
 
+class Together(Apart):
+    """A matrix whose rows follow each other, of a tensor of more dimensions."""
+
+    def __init__(self, tensor, pieces: int):
+        self.tensor, self.pieces = tensor, pieces
+        self.dtype, self.shape = tensor.dtype, (None, tensor.shape[-1])
+
+    def begin(self, index):
+        (place,) = ptx.global_ptrs(self.tensor)
+        return beyond(place, index, self.shape[1] // self.pieces * self.dtype.bits // 8)
+
+
 class Half(Apart):
     """One half of each row of a matrix that is packed or lies apart: the first (0) or the second (1)."""
 
@@ -77,13 +89,14 @@ def is_matrix(tile: Tile) -> bool:
 
 
 def apart_kernels(function, inputs, outputs, *, raw_params: Sequence, grid: Callable, pieces: Callable = whole, **told):
-    """From the rank of tensors, the kernel of the body `function` for such that lie apart.  Its Tiles have leading dimensions in place of M.
+    """From the rank of tensors, the kernel of the body `function` for such that lie apart, or, if `packed`, for packed ones.  Its Tiles have
+    leading dimensions in place of M.
 
     grid, pieces: as of `row_kernel`.
     """
 
     @functools.cache
-    def made(rank: int):
+    def made(rank: int, packed: bool = False):
         lead, tiles = [f"M{level}" for level in range(rank - 1)], (*inputs, *outputs)
         names = list(inspect.signature(function).parameters)
 
@@ -92,12 +105,13 @@ def apart_kernels(function, inputs, outputs, *, raw_params: Sequence, grid: Call
                 return tile
             if not is_matrix(tile):
                 return Tile(*lead, tile.dtype, align=tile.align)
-            return Tile(*lead, tile.shape[1], tile.dtype, align=16, packed=False)
+            return Tile(*lead, tile.shape[1], tile.dtype, align=16, packed=packed)
 
         def laid(tensor, tile: Tile):
             if not is_matrix(tile):
                 return tensor
-            return Apart(tensor, lead, pieces(tensor.shape[-1]) if tile.shape[1] == "N" else 1)
+            count = pieces(tensor.shape[-1]) if tile.shape[1] == "N" else 1
+            return Together(tensor, count) if packed else Apart(tensor, lead, count)
 
         @functools.wraps(function)
         def body(*tensors, **values):
@@ -106,7 +120,7 @@ def apart_kernels(function, inputs, outputs, *, raw_params: Sequence, grid: Call
         strides = [
             ("u32", stride_name(name, level))
             for name, tile in zip(names, tiles, strict=False)
-            if is_matrix(tile)
+            if is_matrix(tile) and not packed
             for level in range(rank - 1)
         ]
         return kernel(

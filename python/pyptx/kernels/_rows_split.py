@@ -524,7 +524,7 @@ def row_kernel(
 
     def made(function):
         packed = kernel(in_specs=inputs, out_specs=outputs, **batch, **told)(function)
-        packed.apart = apart_kernels(function, inputs, outputs, pieces=pieces, **told)
+        packed.apart, packed.pieces = apart_kernels(function, inputs, outputs, pieces=pieces, **told), pieces
         return packed
 
     return made

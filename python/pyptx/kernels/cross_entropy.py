@@ -258,6 +258,8 @@ OF_PROBABILITIES = RowFunction(
 class ColumnFunction(RowFunction):
     """A function of tensors (L, N, W) over N."""
 
+    in_place = False
+
     def _flat(self, position: int, tensor, shape, columns: int):
         return tensor
 

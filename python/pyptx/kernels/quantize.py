@@ -209,6 +209,8 @@ def make_by_squares(split, dtype):
 class BlockFunction(RowFunction):
     """A function over rows whose second result, the scales, has its own number of columns."""
 
+    in_place = False
+
     def _shaped(self, result, shape):
         values, scales = result
         return values.reshape(shape), scales.reshape(*shape[:-1], -1)

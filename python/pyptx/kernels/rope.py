@@ -13,7 +13,7 @@ from pyptx.kernels._call import RowFunction, check_arrays, differentiated_once, 
 from pyptx.kernels._call_apart import where_they_lie
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import LOAD, STORE, apply_to, fma, move, mul, narrowed, neg, quotient, registers, widened
-from pyptx.kernels._rows_apart import Apart, apart_kernels, beyond
+from pyptx.kernels._rows_apart import Apart, apart_kernels, beyond, whole
 from pyptx.kernels._rows_split import Split
 from pyptx.types import f32, pred, s32, s64, u32, u64
 
@@ -201,7 +201,7 @@ def make_rope(split, x_type, *types):
         rope.__name__ = rope.__qualname__ = "rope_at_positions"
 
     chosen = kernel(in_specs=inputs, out_specs=outputs, raw_params=raw, **batch, **launch)(rope)
-    chosen.apart = apart_kernels(rope, inputs, outputs, raw_params=raw, **launch)
+    chosen.apart, chosen.pieces = apart_kernels(rope, inputs, outputs, raw_params=raw, **launch), whole
 
     @differentiated_once
     def backward(*tensors, interleaved=False, inner=1, S, ROWS=None):
