@@ -329,9 +329,13 @@ def test_classes_in_columns_of_all_kinds():
     torch.testing.assert_close(got, wanted, equal_nan=True)
     x = torch.randn(2, 3, 16)
     loss = F.cross_entropy(x, target)
-    traced = torch.compile(lambda x, t: kernels.cross_entropy(x, t, dim=1), fullgraph=True, dynamic=True, backend="aot_eager")
+    traced = torch.compile(
+        lambda x, t: kernels.cross_entropy(x, t, dim=1), fullgraph=True, dynamic=True, backend="aot_eager"
+    )
     torch.testing.assert_close(traced(x, target), loss)
-    torch.testing.assert_close(torch.vmap(lambda x, t: kernels.cross_entropy(x[None], t[None], dim=1))(x, target).mean(), loss)
+    torch.testing.assert_close(
+        torch.vmap(lambda x, t: kernels.cross_entropy(x[None], t[None], dim=1))(x, target).mean(), loss
+    )
     with kernels.simulated_target("sm_90a"), pyptx.simulator(check="all"):
         leaf = x.requires_grad_()
         ours, theirs = kernels.cross_entropy(leaf, target, dim=1), F.cross_entropy(leaf, target)

@@ -138,7 +138,7 @@ class RowFunction(_core.Choice):
         return result if is_matrix else self._shaped(result, shape)
 
     def _lies(self, tensors, out, columns: int) -> str:
-        """"apart", of tensors whose rows kernels find where they lie; "packed", of tensors of more than two dimensions whose gradient may lie
+        """ "apart", of tensors whose rows kernels find where they lie; "packed", of tensors of more than two dimensions whose gradient may lie
         apart; else nothing."""
         if not self.in_place or self._has_edges(tensors, columns):
             return ""

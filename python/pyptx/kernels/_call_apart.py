@@ -1,7 +1,6 @@
 """How functions over rows call their kernels for tensors of torch whose rows lie apart (_rows_apart.py): without a copy.  A compiler, a
 transformation or a mode of torch never comes here; for those the tensors are packed first."""
 
-from pyptx import _core
 from pyptx.kernel import Kernel
 from pyptx.kernels._rows_apart import can_lie_apart, in_place, scalars_of
 from pyptx.kernels._rows_split import has_edges
@@ -14,7 +13,11 @@ def are_apart(tensors, out) -> bool:
     present = [*tensors, *([] if out is None else [out])]
     if not all(hasattr(each, "storage_offset") for each in present) or all(each.is_contiguous() for each in present):
         return False
-    return can_lie_apart(tensors[0].shape) and are_alone(present) and any(not is_packed(each) and in_place(each) for each in present)
+    return (
+        can_lie_apart(tensors[0].shape)
+        and are_alone(present)
+        and any(not is_packed(each) and in_place(each) for each in present)
+    )
 
 
 def are_alone(tensors) -> bool:
@@ -61,7 +64,10 @@ def where_they_lie(kernel: Kernel, *tensors, **options):
         return kernel(*given, **options)
     made = kernel(*[flat(tile, each) for tile, each in zip(kernel.in_specs, given, strict=True)], **options)
     results = made if isinstance(made, tuple) else (made,)
-    whole = [each.view(*lead, -1) if tile.shape[0] == "M" else each for tile, each in zip(kernel.out_specs, results, strict=True)]
+    whole = [
+        each.view(*lead, -1) if tile.shape[0] == "M" else each
+        for tile, each in zip(kernel.out_specs, results, strict=True)
+    ]
     return tuple(whole) if isinstance(made, tuple) else whole[0]
 
 

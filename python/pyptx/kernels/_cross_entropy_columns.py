@@ -10,14 +10,13 @@ import math
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._columns import THREADS, Columns, ctas_of
-from pyptx.kernels._losses import ONE, finish, index_at
+from pyptx.kernels._losses import ONE, finish, finite, index_at
 from pyptx.kernels._losses import THREADS as ADDING
 from pyptx.kernels._registers import (
     LOAD,
     STORE,
     add,
     apply,
-    apply_to,
     constant,
     copied,
     exp,
@@ -37,7 +36,7 @@ from pyptx.kernels._rows_agreement import Agreement
 from pyptx.kernels._rows_apart import beyond
 from pyptx.kernels._rows_split import Split
 from pyptx.kernels._rows_totals import LOWEST, below
-from pyptx.types import b16, b32, f32, pred, s64, u32, u64
+from pyptx.types import b16, b32, f32, pred, u32
 
 __all__ = ["make_column_losses", "make_column_parts", "make_reduced_columns"]
 
@@ -139,18 +138,13 @@ def losses_of(columns: Columns, T, V, ignore_index: int, smoothing: float):
     return losses, counted, largest, total
 
 
-def finite(value):
-    """The value, or 0 in place of one that differences are not to be taken from."""
-    is_finite = reg.scalar(pred)
-    ptx.inst.testp.finite.f32(is_finite, value)
-    return apply(ptx.inst.selp.f32, value, 0.0, is_finite)
-
-
 def gradients_of(columns: Columns, T, V, g: list, TOP, TOTAL, DX, ignore_index: int, smoothing: float):
     """Writes the gradient of X, for the gradients `g` of the losses of the thread's columns."""
     vector, targets = columns.vector, Targets(columns, T, ignore_index)
     top, total = columns.load(TOP), columns.load(TOTAL)
-    weights = tree([weight_of(V, i) for i in range(columns.n)], ptx.inst.add.f32) if V and smoothing else float(columns.n)
+    weights = (
+        tree([weight_of(V, i) for i in range(columns.n)], ptx.inst.add.f32) if V and smoothing else float(columns.n)
+    )
     true, everywhere, scales = [], [], []
     own = targets.weights(V) if V else None
     for j in range(vector):
@@ -288,7 +282,9 @@ def make_reduced_columns(split, x_type, target_type, w_type, *_):
     """Of the sums of CTAs: the mean or the sum of all losses, and its backward."""
     launch = Launch(split, x_type, target_type, w_type)
 
-    def reduced_columns(X, T, V, S, TOP, TOTAL, Y, SCALE, *, mean=True, vector=1, ignore_index=-100, label_smoothing=0.0):
+    def reduced_columns(
+        X, T, V, S, TOP, TOTAL, Y, SCALE, *, mean=True, vector=1, ignore_index=-100, label_smoothing=0.0
+    ):
         finish(Parts(S, mean), 1, None, reg.from_(ptx.special.tid.x(), u32), Y, SCALE)
         ptx.ret()
 

@@ -12,7 +12,7 @@ from pyptx.kernels._rows_apart import apart_kernels, whole
 from pyptx.kernels._rows_split import MOST_CTAS, Split
 from pyptx.types import b16, b32, f32, pred, s64, u32, u64
 
-__all__ = ["LOSSES", "ONE", "RESULTS", "index_at", "reduction_kernel"]
+__all__ = ["LOSSES", "ONE", "RESULTS", "finish", "finite", "index_at", "reduction_kernel"]
 
 LOSSES, RESULTS, ONE = Tile("M", f32), Tile("M", f32, align=16), Tile(1, f32)
 THREADS, UNROLL = 512, 8
@@ -24,6 +24,13 @@ def index_at(dtype, address, **guard):
     index = reg.scalar(dtype, **({"init": 0} if guard else {}))
     (LOAD.b64 if dtype == s64 else LOAD.b32)(index, address, **guard)
     return index if dtype == s64 else apply_to(reg.scalar(s64), ptx.inst.cvt.s64.s32, index)
+
+
+def finite(value):
+    """The value, or 0 in place of one that differences are not to be taken from."""
+    is_finite = reg.scalar(pred)
+    ptx.inst.testp.finite.f32(is_finite, value)
+    return apply(ptx.inst.selp.f32, value, 0.0, is_finite)
 
 
 def reduction_kernel(x_type, target_type, w_type=None, *, hopper: bool):

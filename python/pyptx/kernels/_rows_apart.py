@@ -169,14 +169,22 @@ def in_place(tensor) -> bool:
 
 def can_lie_apart(shape) -> bool:
     """Whether tensors of this shape may: vectors of 16 bytes divide the rows, of which each has more than one."""
-    return 2 <= len(shape) <= MOST_RANK and 0 not in shape and shape[-1] % 8 == 0 and shape[-1] > 8 and math.prod(shape[:-1]) < 2**31
+    return (
+        2 <= len(shape) <= MOST_RANK
+        and 0 not in shape
+        and shape[-1] % 8 == 0
+        and shape[-1] > 8
+        and math.prod(shape[:-1]) < 2**31
+    )
 
 
 def scalars_of(kernel, tensors, outs) -> dict:
     """What a kernel of `apart_kernels` is told beside its tensors; `outs`: the outputs that the call brings."""
     lead, columns, found = tensors[0].shape[:-1], {}, {"M": math.prod(tensors[0].shape[:-1])}
     brought = (*tensors, *outs, *[None] * (len(kernel.out_specs) - len(outs)))
-    for name, tile, tensor in zip(kernel.signature.tensors, (*kernel.in_specs, *kernel.out_specs), brought, strict=True):
+    for name, tile, tensor in zip(
+        kernel.signature.tensors, (*kernel.in_specs, *kernel.out_specs), brought, strict=True
+    ):
         if tile.packed:
             continue
         symbol = tile.shape[-1]

@@ -16,10 +16,10 @@ from pyptx import Tile, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import RowFunction, check_arrays, columns, compiling, dense, last, matrix, recorded, spelled
 from pyptx.kernels._call_apart import are_apart
-from pyptx.kernels._keywords import Input, Unpack, renamed
 from pyptx.kernels._columns import ctas_of
 from pyptx.kernels._cross_entropy_columns import make_column_losses, make_column_parts, make_reduced_columns
-from pyptx.kernels._losses import LOSSES, ONE, RESULTS, index_at, reduction_kernel
+from pyptx.kernels._keywords import Input, Unpack, renamed
+from pyptx.kernels._losses import LOSSES, ONE, RESULTS, finite, index_at, reduction_kernel
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_own import less_at
@@ -56,13 +56,6 @@ def smoothed(row: Row, X, x, weight, found: Exponentials, smoothing: float):
         c = row.map(lambda x: sub(x, largest), x)
         weights, pulled = row.sum(weight, (weight, c)) if weight else (constant(float(n)), *row.sum(c))
     return largest, total, mul(weights, share), mul(pulled, share)
-
-
-def finite(value):
-    """The value, or 0 in place of one that differences are not to be taken from."""
-    is_finite = reg.scalar(pred)
-    ptx.inst.testp.finite.f32(is_finite, value)
-    return apply(ptx.inst.selp.f32, value, 0.0, is_finite)
 
 
 def loss_of_index(row: Row, x, X, T, W, L, ignore_index: int, smoothing: float):
@@ -294,7 +287,8 @@ def cross_entropy(
     ignore_index: rows with this target have loss and gradient 0 and do not count in the mean.
     reduction: "mean" (with indices and weight: divided by the sum of the rows' weights), "sum" or "none".
     dim: the dimension of logits that has the classes.  None means 1, as in torch, or the last one, whichever fits the shape of the indices;
-        if both fit, and for probabilities of more than two dimensions, it has to be given.  If it is not the last one, logits are copied first.
+        if both fit, and for probabilities of more than two dimensions, it has to be given.  If it is not the last one, packed logits with enough columns are read
+        as they lie, of indices; otherwise they are copied first.
 
     Differentiable by logits, and by probabilities.  Raises LaunchTypeError for other types, and for a weight that requires a gradient where
     target has indices; LaunchValueError for shapes and options that do not fit.
