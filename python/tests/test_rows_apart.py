@@ -281,6 +281,36 @@ def test_transformations_see_packed_rows():
         first.sum().backward()
 
 
+@pytest.mark.parametrize("x", [torch.randn(3, 4, 64), torch.randn(3, 4, 96)[..., :64]], ids=["packed", "apart"])
+def test_a_backward_under_a_mode(x):
+    """The forward is outside of it; the mode has operations of torch to see."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    x, w, pull = x.detach().requires_grad_(), torch.rand(64).requires_grad_(), torch.randn(4, 3, 64).transpose(0, 1)
+    ours, theirs = kernels.rms_norm(x, w), F.rms_norm(x, (64,), w, 1e-6)
+    wanted = torch.autograd.grad(theirs, (x, w), pull)
+    with FlopCounterMode(display=False):
+        got = torch.autograd.grad(ours, (x, w), pull)
+    torch.testing.assert_close(got, wanted)
+
+
+@devices
+@pytest.mark.parametrize(
+    "name", ["rms_norm", "layer_norm_alone", "add_rms_norm", "softmax", "swiglu", "swiglu_of_halves", "rope"]
+)
+def test_gradients_of_packed_tensors_are_not_copied(name, device):
+    """As those of heads, which a transpose follows."""
+    x = torch.randn(2, 3, 4, 64, device=device)
+    leaves = [each.requires_grad_() for each in of_names(name, x, torch.randn_like(x))]
+    exact = [each.detach().double().requires_grad_() for each in leaves]
+    y, wanted = FUNCTIONS[name][0](*leaves), FUNCTIONS[name][1](*exact)
+    pull = torch.randn(2, 4, 3, y.shape[-1], device=device).transpose(1, 2)
+    with nothing_copied():
+        got = torch.autograd.grad(y, leaves, pull)
+    for a, b in zip(got, torch.autograd.grad(wanted, exact, pull.double()), strict=True):
+        assert distance(a, b) < 3e-6
+
+
 def test_what_does_not_fit_is_refused():
     x, w = torch.randn(5, 96)[:, :48], torch.ones(48)
     for call in (

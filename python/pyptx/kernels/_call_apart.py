@@ -51,7 +51,7 @@ def packed(tensor):
 def where_they_lie(kernel: Kernel, *tensors, **options):
     """Calls a kernel over rows with tensors that may lie apart, and have leading dimensions in place of rows: those of as many dimensions as the
     first has are its matrices."""
-    if not is_in_memory(tensors[0]):
+    if is_traced(tensors[0]):
         return kernel(*tensors, **options)
     *lead, n = tensors[0].shape
     matrices = [len(each.shape) == len(lead) + 1 for each in tensors]
@@ -59,13 +59,13 @@ def where_they_lie(kernel: Kernel, *tensors, **options):
         given = [laid(each) if rows else packed(each) for each, rows in zip(tensors, matrices, strict=True)]
         apart = kernel.apart(len(lead) + 1)
         return apart(*given, **options, **scalars_of(apart, given, ()))
-    given = [packed(each) for each in tensors]
+    given = [packed(each) if are_alone(tensors) else each.contiguous() for each in tensors]
     if len(lead) == 1:
         return kernel(*given, **options)
     made = kernel(*[flat(tile, each) for tile, each in zip(kernel.in_specs, given, strict=True)], **options)
     results = made if isinstance(made, tuple) else (made,)
     whole = [
-        each.view(*lead, -1) if tile.shape[0] == "M" else each
+        each.reshape(*lead, -1) if tile.shape[0] == "M" else each
         for tile, each in zip(kernel.out_specs, results, strict=True)
     ]
     return tuple(whole) if isinstance(made, tuple) else whole[0]
@@ -75,16 +75,16 @@ def flat(tile, tensor):
     """The tensor with its leading dimensions as one, if it has the rows of the tile."""
     if tile.shape[0] != "M":
         return tensor
-    return tensor.view(-1, tensor.shape[-1]) if len(tile.shape) == 2 else tensor.view(-1)
+    return tensor.reshape(-1, tensor.shape[-1]) if len(tile.shape) == 2 else tensor.reshape(-1)
 
 
-def is_in_memory(tensor) -> bool:
-    """Whether it is a tensor of torch that no compiler traces."""
+def is_traced(tensor) -> bool:
+    """Whether a compiler traces, or it is not a tensor of torch."""
     if not hasattr(tensor, "storage_offset"):
-        return False
+        return True
     import torch
 
-    return not torch.compiler.is_compiling()
+    return torch.compiler.is_compiling()
 
 
 def takes_apart(kernel: Kernel, n: int) -> bool:
