@@ -13,7 +13,7 @@ from pyptx.types import PtxType
 
 __all__ = ["few_softmax", "is_few"]
 
-ROOM = 168  # elements of a thread, as f32
+ROOM = 96  # elements of a thread, as f32: with more, too few threads are resident
 
 
 def is_few(n: int, vector: int, size: int) -> bool:
