@@ -5,6 +5,7 @@ compute-sanitizer --tool memcheck python python/tests/every_kernel.py [name ...]
 
 from __future__ import annotations
 
+import functools
 import sys
 
 import torch
@@ -21,6 +22,27 @@ def rows(function, matrices: int, vectors: int, *shape, **options):
         torch.autograd.grad([each.float().sum() for each in made], given)
 
     return call
+
+
+def apart(function, matrices: int, vectors: int):
+    """Heads of a wider projection, transposed."""
+
+    def call(device):
+        heads = [
+            torch.randn(2, 9, 4, 3, 64, device=device).bfloat16()[:, :, :, 1].transpose(1, 2) for _ in range(matrices)
+        ]
+        given = [each.detach().requires_grad_() for each in heads] + [
+            half(device, 64).requires_grad_() for _ in range(vectors)
+        ]
+        made = function(*given)
+        torch.autograd.grad(made, given, torch.randn_like(made.transpose(1, 2)).transpose(1, 2))
+
+    return call
+
+
+def columns(device):
+    x, target = half(device, 9, 21, 1000).requires_grad_(), torch.randint(0, 21, (9, 1000), device=device)
+    torch.autograd.grad(kernels.cross_entropy(x, target, dim=1, label_smoothing=0.1), x)
 
 
 def half(device, *shape):
@@ -122,6 +144,13 @@ EVERY = {
     "log_softmax": rows(kernels.log_softmax, 1, 0, 9, 1000),
     "swiglu": rows(kernels.swiglu, 2, 0, 9, 1000),
     "geglu": rows(kernels.geglu, 2, 0, 9, 1000),
+    "swiglu, halves": rows(kernels.swiglu, 1, 0, 9, 12000),
+    "rms_norm, apart": apart(kernels.rms_norm, 1, 1),
+    "layer_norm, apart": apart(kernels.layer_norm, 1, 2),
+    "swiglu, apart": apart(kernels.swiglu, 2, 0),
+    "softmax, columns": rows(functools.partial(kernels.softmax, dim=1), 1, 0, 9, 21, 1000),
+    "softmax, many columns": rows(functools.partial(kernels.softmax, dim=1), 1, 0, 9, 100, 1000),
+    "cross_entropy, columns": columns,
     "cross_entropy": losses,
     "rope": turned,
     "elementwise": small,

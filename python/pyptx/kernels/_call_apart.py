@@ -26,8 +26,13 @@ def are_alone(tensors) -> bool:
 
     if torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack() or torch.jit.is_tracing():
         return False
-    kinds = (torch.Tensor, torch.nn.Parameter)
-    return all(type(each) in kinds and each.device.type in ("cpu", "cuda") and not each.is_neg() for each in tensors)
+    def is_memory(tensor) -> bool:
+        plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type in ("cpu", "cuda")
+        functorch = torch._C._functorch
+        wrapped = functorch.is_functorch_wrapped_tensor(tensor) or functorch.is_legacy_batchedtensor(tensor)
+        return plain and not wrapped and not tensor.is_neg()
+
+    return all(map(is_memory, tensors))
 
 
 def is_packed(tensor) -> bool:
