@@ -205,11 +205,11 @@ void check_tables(const ir::Function& function, const Symbols& symbols, Diagnost
     }
     for (const Name name : table.targets) {
       const Symbol* symbol = symbols.find(name.id(), table.statement);
-      const bool fits = symbol && (branches ? symbol->kind == Symbol::Kind::label
-                                            : symbol->kind == Symbol::Kind::function && !symbol->function->entry);
+      const bool fits = symbol && symbol->kind == (branches ? Symbol::Kind::label : Symbol::Kind::function) &&
+                        !(branches && ir::table_behind(function, symbol->at));
       if (fits) continue;
       found.emplace_back(symbol ? Code::operand_kind : Code::undefined_name, s.place,
-                         symbol ? cat('`', name.view(), "` is no ", branches ? "label" : "function that can be called")
+                         symbol ? cat('`', name.view(), "` is no ", branches ? "label to branch to" : "function")
                                 : cat('`', name.view(), "` ", symbols.not_declared(name.id(), table.statement)));
     }
   }

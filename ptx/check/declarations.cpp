@@ -168,6 +168,12 @@ class DeclarationJudge {
     if (v_.opaque == "samplerref" && !target_.independent) refuse("a .samplerref needs .target texmode_independent");
   }
 
+  // In .param, of a head or a body.
+  void parameter_type() const {
+    if (v_.vector > 1) return refuse("a .param variable cannot be a vector; declare an array");
+    if (v_.opaque.empty() && v_.type == Type::f16x2) refuse("a .param variable cannot be .f16x2; declare .b32");
+  }
+
   void module_space() const {
     if (v_.space == Space::global || v_.space == Space::const_ || v_.space == Space::shared) return;
     if (v_.space == Space::local && !target_.has({3, 0})) return;  // calls had no stack then
@@ -185,6 +191,7 @@ class DeclarationJudge {
     if (v_.space == Space::tex) refuse("a .tex variable must be declared outside of functions");
     if (v_.space == Space::param && !target_.has({2, 0}))
       refuse("before PTX 2.0 a .param variable is a parameter of an .entry");
+    if (v_.space == Space::param) parameter_type();
   }
 
  private:
@@ -206,7 +213,7 @@ void check_parameter(const ModuleTarget& target, const ir::Function& f, const Va
   }
   if (v.space != Space::param) return judge.refuse("a parameter must be in .param or .reg");
   if (!f.entry && !target.has({2, 0})) judge.refuse("before PTX 2.0 the parameters of a .func are in .reg");
-  if (v.vector > 1) judge.refuse("a parameter in .param cannot be a vector; declare an array");
+  judge.parameter_type();
   if (!v.opaque.empty() && !f.entry) judge.refuse("only an .entry takes parameters of type .", v.opaque);
   judge.sampler();
   if (!v.pointer.empty() && !f.entry) judge.refuse(".ptr is for parameters of an .entry");
@@ -306,6 +313,7 @@ void check_parameters(const ModuleTarget& target, const ir::Function& f, Diagnos
   for (const auto* list : {&f.returns, &f.parameters}) {
     for (const Variable& v : *list) {
       check_name(v.name, false, f.place, found);
+      if (v.name.view() == "_") refuse(Code::reserved_name, "a parameter cannot be named `_`; only a prototype has it");
       if (v.name.empty() || v.name.view() == "_" || names.insert(v.name).second) continue;
       refuse(Code::redeclared_name, "parameter `", v.name.view(), "` is declared twice");
     }

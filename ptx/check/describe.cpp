@@ -69,7 +69,7 @@ std::string wanted(const isa::Match& match, const Pattern& p) {
         return cat("an address `[r]` in a ", register_type(p.type), " register");
       return "an address in brackets";
     case OperandKind::immediate: return "an integer constant";
-    case OperandKind::label: return "a label";
+    case OperandKind::label: return "a label to branch to";
     case OperandKind::function: return "a function, or a register that holds its address";
     case OperandKind::symbol: return "the name of a variable";
     case OperandKind::prototype: return "the label of a prototype or a table of targets";
@@ -123,6 +123,12 @@ std::string wrong_constant(isa::Type type) {
   return cat("a constant of type ", dotted(type), " is `1.0`, `0f3F800000` or `0d3FF0000000000000`");
 }
 
+std::string_view legal_selectors(const View& view, const Pattern& p, const Operand& o) {
+  if (p.row->selector != isa::Selector::none) return isa::legal(p.row->selector);
+  const int length = view.function.registers[o.id].vector;
+  return length == 1 ? "left out" : length == 2 ? ".x or .y" : ".x, .y, .z or .w";
+}
+
 std::string counts(const ir::Instruction& instruction, const isa::Match& match) {
   const int count = static_cast<int>(instruction.count);
   return cat(count, count == 1 ? " operand does" : " operands do", " not fit; the form is `", match.form->syntax, '`');
@@ -163,9 +169,7 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
     case Code::constant_expression:
       return cat(head, where, "is ", got,
                  ", which has no value: it divides by zero, or mixes integers with floating-point numbers");
-    case Code::selector:
-      return cat(head, where, "is ", got, "; its selector must be ",
-                 p.row->selector == isa::Selector::none ? "left out" : isa::legal(p.row->selector));
+    case Code::selector: return cat(head, where, "is ", got, "; its selector must be ", legal_selectors(view, p, o));
     case Code::address_register:
       return cat(
           head, where, "is ", got,
@@ -178,7 +182,9 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
       return cat(head, where, "is ", got, ", which has no type; one of its elements must be a register");
     case Code::mixed_vector: return cat(head, where, "is ", got, "; a vector cannot mix integers, floats and f16x2");
     case Code::address_offset:
-      return cat(head, where, "is ", got, "; an address of several parts cannot have an offset");
+      return cat(head, where, "is ", got, "; ",
+                 p.kind == OperandKind::address ? "an address of several parts" : "a label or a function",
+                 " cannot have an offset");
     case Code::unified_address:
       return cat(
           head, where, "is ", got,

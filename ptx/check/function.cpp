@@ -187,26 +187,14 @@ bool ends_path(const ir::Instruction& i) {
   return i.guard.reg == ir::no_id && (i.mnemonic->is(isa::Trait::branches) || i.mnemonic->is(isa::Trait::ends));
 }
 
-// The words of a directive kept as text.
-template <class Take>
-void each_word(std::string_view text, Take take) {
-  constexpr std::string_view gaps = " \t,;:";
-  for (std::size_t at = 0; (at = text.find_first_not_of(gaps, at)) != text.npos;) {
-    const std::size_t end = std::min(text.find_first_of(gaps, at), text.size());
-    take(text.substr(at, end - at));
-    at = end;
-  }
-}
-
-// Names of labels that something mentions: operands, and tables of targets kept as text.
+// Names of labels that something mentions: operands and tables of targets.
 std::unordered_set<std::uint32_t> mentioned(const ir::Function& function) {
   std::unordered_set<std::uint32_t> names;
   for (const Operand& o : function.operands) {
     if (o.kind == Operand::Kind::symbol) names.insert(o.id);
   }
-  for (const Statement& s : function.body) {
-    if (s.kind != Statement::Kind::directive) continue;
-    each_word(function.texts[s.index], [&](std::string_view word) { names.insert(Name(word).id()); });
+  for (const ir::Table& table : function.tables) {
+    for (const Name target : table.targets) names.insert(target.id());
   }
   return names;
 }

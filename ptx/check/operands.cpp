@@ -110,7 +110,7 @@ class OperandJudge {
       case OperandKind::sink: return o.kind == Operand::Kind::sink ? Code{} : Code::operand_kind;
       case OperandKind::address: return address(p, o);
       case OperandKind::immediate: return immediate(p, o);
-      case OperandKind::label: return name(o, Symbol::Kind::label);
+      case OperandKind::label: return label(o);
       case OperandKind::function: return function(o);
       case OperandKind::symbol: return variable_name(p, o);
       case OperandKind::prototype: return o.kind == Operand::Kind::symbol ? known(o) : Code::operand_kind;
@@ -130,12 +130,16 @@ class OperandJudge {
   const Symbol* find(const Operand& o) const { return view_.symbols->find(o.id, view_.statement); }
   Code known(const Operand& o) const { return view_.symbols && !find(o) ? Code::undefined_name : Code{}; }
 
+  // f+4
+  bool moves_function(const Operand& o) const { return view_.symbols && o.value != 0 && find(o) && find(o)->function; }
+
   // A variable by its bare name, where the form says in which space it is (cvta, mapa).
   Code variable_name(const Pattern& p, const Operand& o) const {
     if (o.kind == Operand::Kind::element) return element(p, o);
     if (o.kind != Operand::Kind::symbol) return Code::operand_kind;
     if (view_.symbols && find(o) && find(o)->kind == Symbol::Kind::label) return Code::operand_kind;
     if (argument(o)) return Code::argument_address;
+    if (moves_function(o)) return Code::address_offset;
     if (p.space == Space::generic || !view_.symbols || !find(o)) return known(o);
     return find(o)->variable ? variable(p, o) : Code::operand_kind;
   }
@@ -151,7 +155,13 @@ class OperandJudge {
     if (!view_.symbols) return {};
     const Symbol* symbol = find(o);
     if (!symbol) return Code::undefined_name;
-    return symbol->kind == kind ? Code{} : Code::operand_kind;
+    if (symbol->kind != kind) return Code::operand_kind;
+    return o.value == 0 ? Code{} : Code::address_offset;
+  }
+
+  Code label(const Operand& o) const {
+    if (const Code code = name(o, Symbol::Kind::label); code != Code{} || !view_.symbols) return code;
+    return ir::table_behind(view_.function, find(o)->at) ? Code::operand_kind : Code{};
   }
 
   Code function(const Operand& o) const {
@@ -326,6 +336,7 @@ class OperandJudge {
     if (!form_.is(Trait::variable_sources))
       return view_.symbols && !find(o) ? Code::undefined_name : Code::operand_kind;
     if (p.type != Type::none && !is_integer(isa::info(p.type).kind)) return Code::operand_type;
+    if (moves_function(o)) return Code::address_offset;
     return argument(o) ? Code::argument_address : known(o);
   }
 

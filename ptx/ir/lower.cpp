@@ -117,6 +117,7 @@ class Lowering {
       case NodeKind::variable:
         header_ = Header::over;
         variables(id, [&](Variable v) {
+          if (v.count == 0) return;
           module_.items.push_back({Module::Item::Kind::variable, static_cast<std::uint32_t>(module_.variables.size()),
                                    place(tree_.node(id).first)});
           module_.variables.push_back(std::move(v));
@@ -335,13 +336,13 @@ class Lowering {
     return 0;
   }
   // The number in `<n>`, at most as many as there may be registers.
-  std::uint32_t count(NodeId range) {
+  std::uint32_t count(NodeId range, std::uint32_t least = 0) {
     const auto number = range + 1 == tree_.node(range).end   ? std::optional<std::uint64_t>(0)
                         : first_text(range + 1) == "WARP_SZ" ? 32
                                                              : integer(first_text(range + 1));
-    if (number && *number > 0 && *number <= max_registers) return static_cast<std::uint32_t>(*number);
+    if (number && *number >= least && *number <= max_registers) return static_cast<std::uint32_t>(*number);
     refuse(Code::bad_declaration, range,
-           cat("`", words(range), "`: a declaration makes 1 to ", max_registers, " names"));
+           cat("`", words(range), "`: this stands for ", least, " to ", max_registers, " names"));
     return 1;
   }
 
@@ -448,6 +449,7 @@ class Lowering {
   void declaration(Function& f, Scope& scope, NodeId id, Place where) {
     bool joins = false;  // a, b of one declaration; ranges have one of their own
     variables(id, [&](Variable v) {
+      if (v.count == 0) return;
       if (v.space != isa::Space::reg) {
         add(f, Statement::Kind::variable, f.variables.size(), where);
         f.variables.push_back(std::move(v));
@@ -517,6 +519,10 @@ class Lowering {
         named = true;
       } else if (kind == NodeKind::name) {
         table.targets.emplace_back(first_text(part));
+      } else if (kind == NodeKind::range) {
+        const std::string base(table.targets.back().view());
+        table.targets.pop_back();
+        for (std::uint32_t i = 0, end = count(part, 1); i < end; ++i) table.targets.emplace_back(cat(base, i));
       }
     }
     f.tables.push_back(std::move(table));

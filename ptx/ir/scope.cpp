@@ -17,13 +17,14 @@ void Scope::close() {
   marks_.pop_back();
 }
 
-// A name of its own, or one of a range; the range of an inner block hides only the names that it has.
+// A name of its own, or one of a range, where %r01 is %r1, as in the assembler; the range of an inner block hides only
+// the names that it has.
 RegisterId Scope::find(std::string_view name) const {
   const auto exact = names_.find(name);
   const bool named = exact != names_.end() && !exact->second.empty();
   const RegisterId own = named ? exact->second.back().first : no_id;
   const auto digits = name.find_last_not_of("0123456789") + 1;
-  if (digits == name.size() || (name[digits] == '0' && digits + 1 != name.size())) return own;  // %r01 is not of %r<2>
+  if (digits == name.size()) return own;
   const auto ranges = ranges_.find(name.substr(0, digits));
   if (ranges == ranges_.end()) return own;
   std::uint32_t index = 0;

@@ -44,6 +44,12 @@ bool declares_register(const Function& function, const Statement& s, Name name) 
 
 }  // namespace
 
+const Table* table_behind(const Function& function, std::uint32_t label) {
+  const auto at =
+      std::ranges::lower_bound(function.tables, label + 1, {}, [](const Table& table) { return table.statement; });
+  return at != function.tables.end() && at->statement == label + 1 ? &*at : nullptr;
+}
+
 ModuleSymbols::ModuleSymbols(const Module& module) {
   for (std::uint32_t i = 0; i < module.items.size(); ++i) {
     const Module::Item& item = module.items[i];

@@ -19,6 +19,9 @@ struct Symbol {
   Place place;           // of that declaration
 };
 
+// The prototype or table of targets whose label is this statement; nullptr: the label is one to branch to.
+const Table* table_behind(const Function& function, std::uint32_t label);
+
 // The names of a module, each at its first declaration: below a prototype or an .extern variable the name may be used.
 class ModuleSymbols {
  public:

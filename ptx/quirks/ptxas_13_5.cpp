@@ -69,6 +69,7 @@ bool is_plain(std::string_view geometry) { return geometry == "1d" || geometry =
 // Conditions about operands.
 
 bool any(const Case&) { return true; }
+bool integer(const Case& c) { return is_integer(*c.given); }
 bool sink(const Case& c) { return c.given->kind == Kind::sink; }
 bool shared_sink(const Case& c) {
   return sink(c) && !c.match.has("async") && isa::name(c.match.space()).starts_with("shared");

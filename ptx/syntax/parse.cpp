@@ -12,7 +12,19 @@
 namespace ptx::syntax {
 namespace {
 
-enum class Shape : std::uint8_t { flag, bare, list, variable, linkage, function, file, location, section, prototype };
+enum class Shape : std::uint8_t {
+  flag,
+  bare,
+  list,
+  names,
+  variable,
+  linkage,
+  function,
+  file,
+  location,
+  section,
+  prototype
+};
 enum class Where : std::uint8_t { module, header, body, any };
 
 struct Directive {
@@ -332,6 +344,7 @@ class Parser {
     ++position_;
     switch (row->shape) {
       case Shape::list: return finish(id, operands());
+      case Shape::names: return finish(id, names());
       case Shape::bare: return undelimited(id, operands());
       case Shape::file: return undelimited(id, file());
       case Shape::location: return undelimited(id, location());
@@ -453,6 +466,15 @@ class Parser {
     if (good && kind() == TokenKind::equals) good = initializer();
     return closed(id, good);
   }
+  // The entries of a table: a, b<3>.
+  bool names() {
+    do {
+      if (kind() != TokenKind::word) return expected("a name");
+      leaf(NodeKind::name);
+      if (kind() == TokenKind::less && !range()) return false;
+    } while (accept(TokenKind::comma));
+    return true;
+  }
   bool range() {
     const NodeId id = open(NodeKind::range);
     ++position_;
@@ -501,9 +523,9 @@ class Parser {
   // {returns} name {parameters}; a prototype has `_` for the name.
   bool signature(bool prototype = false) {
     if (kind() == TokenKind::left_paren && !parameters()) return false;
-    if (prototype && kind() != TokenKind::underscore) return expected("`_` in place of a function's name");
-    if (kind() != TokenKind::word && kind() != TokenKind::underscore) return expected("the name of a function");
-    leaf(kind() == TokenKind::word ? NodeKind::name : NodeKind::sink);
+    if (kind() != (prototype ? TokenKind::underscore : TokenKind::word))
+      return expected(prototype ? "`_` in place of a function's name" : "the name of a function");
+    leaf(prototype ? NodeKind::sink : NodeKind::name);
     return kind() != TokenKind::left_paren || parameters();
   }
   bool parameters() {

@@ -161,7 +161,7 @@ TEST_CASE("operands") {
   CHECK(operands("bra L;") == "symbol:L");
   CHECK(operands("vadd.u32.u32.u32 %r1, %r2.b1, a, b;") == "reg:%r1 reg:%r2.b1 reg:a reg:b");
   CHECK(operands("mov.u32 %r1, %r9;") == "reg:%r1 symbol:%r9");
-  CHECK(operands("mov.u32 %r1, %r01;") == "reg:%r1 symbol:%r01");
+  CHECK(operands("mov.u32 %r1, %r01;") == "reg:%r1 reg:%r1");
 }
 
 TEST_CASE("constants are folded by the manual's rules") {
@@ -295,7 +295,7 @@ TEST_CASE("Code::bad_declaration") {
   CHECK(refusals(cat(header, ".align 8 .b32 x;")) == "bad_declaration 4:1 a declaration names no state space");
   CHECK(refusals(cat(header, ".global .b32 x[-1];")) == "bad_declaration 4:15 `[-1]` is no size of an array");
   CHECK(refusals(cat(header, ".entry k() { .reg .b32 r<4000000000>; }")) ==
-        "bad_declaration 4:25 `<4000000000>`: a declaration makes 1 to 4194304 names");
+        "bad_declaration 4:25 `<4000000000>`: this stands for 0 to 4194304 names");
   CHECK(refusals(cat(header, ".entry k() { .reg .b32 r<4194304>, s; }")) ==
         "bad_declaration 4:14 a function declares at most 4194304 registers");
 }

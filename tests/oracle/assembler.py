@@ -182,6 +182,8 @@ class Module:
         ]
         head += [f".reg .{name} {name}_<136>;" for name in self.TYPES if name != "b128" or number >= (8, 3)]
         head += [".local .align 16 .b8 lv[256];", ".param .align 16 .b8 qv[256];"]
+        if number >= (6, 0):
+            head.append("ts: .branchtargets lab;")
         self.target, self.head = target, head
 
     def text(self, lines: list[str], stop: str) -> str:

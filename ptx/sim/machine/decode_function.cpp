@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ptx/base/text.h"
+#include "ptx/ir/symbols.h"
 #include "ptx/sim/exec/micro.h"
 #include "ptx/sim/exec/system_call.h"
 #include "ptx/sim/machine/special.h"
@@ -159,9 +160,7 @@ void FunctionDecoder::find_blocks() {
       block = blocks_.parents[block];
     } else if (s.kind == ir::Statement::Kind::label) {
       labels_[key(block, Name::from_id(s.index))] = 0;
-      if (i + 1 < f_.body.size() && f_.body[i + 1].kind == ir::Statement::Kind::directive) {
-        tables_[key(block, Name::from_id(s.index))] = f_.body[i + 1].index;
-      }
+      if (const ir::Table* table = ir::table_behind(f_, i)) tables_[key(block, Name::from_id(s.index))] = table;
     } else if (s.kind == ir::Statement::Kind::variable) {
       const ir::Variable& v = f_.variables[s.index];
       if (v.space == isa::Space::local || v.space == isa::Space::param) {
@@ -427,13 +426,8 @@ void FunctionDecoder::control_operands(Use& use, const Selection& selection, Op&
   const Operand index = source(use, *selection.operands[0].operand, isa::Type::u32, 4);
   op.target = static_cast<std::uint32_t>(program_.tables.size());
   std::vector<std::uint32_t>& targets = program_.tables.emplace_back();
-  const std::string& text = f_.texts[table->second];
-  for (std::size_t i = std::min(text.find(' '), text.size()); i < text.size();) {
-    const std::size_t begin = text.find_first_not_of(" ,;\t\n", i);
-    if (begin == text.npos) break;
-    i = std::min(text.find_first_of(" ,;\t\n", begin), text.size());
-    jumps_.push_back(
-        {at(), Name(text.substr(begin, i - begin)), block, use.place, static_cast<std::int32_t>(targets.size())});
+  for (const Name target : table->second->targets) {
+    jumps_.push_back({at(), target, block, use.place, static_cast<std::int32_t>(targets.size())});
     targets.push_back(0);
   }
   emit(use, op, {}, {index});

@@ -100,10 +100,9 @@ class FunctionDecoder {
   static constexpr std::uint32_t scratch_bytes = 64 + (4 + 8 + 16) * lanes;
   std::uint32_t scratch_base_ = 0, scratch_rows_ = 0;
   Blocks blocks_;
-  std::unordered_map<std::uint64_t, Resolved> names_;        // (block, name) of variables
-  std::unordered_map<std::uint64_t, std::uint32_t> labels_;  // (block, name) -> pc
-  std::unordered_map<std::uint64_t, std::uint32_t>
-      tables_;  // (block, name) of a label -> statement of its .branchtargets
+  std::unordered_map<std::uint64_t, Resolved> names_;           // (block, name) of variables
+  std::unordered_map<std::uint64_t, std::uint32_t> labels_;     // (block, name) -> pc
+  std::unordered_map<std::uint64_t, const ir::Table*> tables_;  // (block, name) of a label -> what stands behind it
   struct Jump {
     std::uint32_t op;
     Name name;

@@ -280,7 +280,9 @@ class Shaping {
     made.jump = i + 2 + checked;
     const auto found = made.jump < to ? table_of_.find(made.jump) : table_of_.end();
     if (found == table_of_.end() || found->second->statement != made.jump - 1 || !is_label(made.jump - 2)) return {};
-    if (instruction(made.jump).guard.reg != ir::no_id) return {};
+    const ir::Instruction& jump = instruction(made.jump);
+    const bool by_register = f_.operands_of(jump)[0].kind == ir::Operand::Kind::reg;  // and not by a number
+    if (jump.guard.reg != ir::no_id || !by_register) return {};
     if (checked && instruction(i).mnemonic->canonical == "bra.uni") return {};
     for (const Name target : found->second->targets) {
       const std::uint32_t label = names_.find(target.id(), found->second->statement);
