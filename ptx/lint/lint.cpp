@@ -105,6 +105,8 @@ class Linter {
       if (o.kind == Operand::Kind::text) mention(Name::from_id(o.id).view());
     }
     for (const std::string& text : function.texts) mention(text);
+    for (const ir::Table& table : function.tables)
+      for (const Name target : table.targets) mentioned_.insert(target.id());
     for (const std::string& text : function.directives) mention(text);
     for (const ir::Location& at : function.locations) mention(at.inlined);
     for (const ir::Variable& v : function.variables) mention(v.initializer);

@@ -140,6 +140,7 @@ TEST_CASE("unreachable, unused_label") {
   CHECK(places(Rule::unused_label, body) == "3:L:");
   CHECK(mended(Rule::unused_label, body) == ".reg .b32 a;\nret;\nmov.b32 a, 1;\n");
   CHECK(places(Rule::unused_label, "bra L;\nL:\nret;\n") == "");
+  CHECK(places(Rule::unused_label, "t: .branchtargets L<2>;\nbrx.idx 1, t;\nL0:\nL1:\nL2:\nret;\n") == "5:L2:");
   CHECK(places(Rule::unused_label, "p: .callprototype _ (.param .b32 _);\nret;\n") == "");
   CHECK(found(kernel("L:\nret;\n") + ".section .debug_info { .b64 L }\n", only(Rule::unused_label)).empty());
 }

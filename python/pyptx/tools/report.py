@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from itertools import accumulate
@@ -12,6 +13,7 @@ from pyptx import _core
 from pyptx.tools import files
 from pyptx.tools.lint import Finding
 
+_NO_TAB = re.compile(r"[^\t]")
 _WIDEST = 160  # characters of a source line that are shown: a file may be one line
 
 
@@ -58,13 +60,19 @@ def with_lines(diagnostics: Iterable[Said], source: bytes, file: str) -> Iterato
 def text(found: Iterable[Found]) -> Iterator[str]:
     for one in found:
         yield str(one.diagnostic)
-        if one.line.strip():
+        if one.line and not one.line.isspace():  # a line may be long: no copy of it, and 160 characters at a time
             skipped = max(0, one.first - _WIDEST // 2) if len(one.line) > _WIDEST else 0
             line = one.line[skipped : skipped + _WIDEST]
-            shown = "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in line)  # a terminal obeys the rest
-            margin = "".join("\t" if c == "\t" else " " for c in line[: one.first - 1 - skipped])
+            shown = _printable(line)
+            margin = _NO_TAB.sub(" ", line[: one.first - 1 - skipped])
             marks = max(1, min(one.last - one.first, len(line) - len(margin)))
             yield f"    {shown}\n    {margin}{'^' * marks}"
+
+
+def _printable(line: str) -> str:
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in line)  # a terminal obeys the rest
 
 
 def as_json(found: Iterable[Found]) -> str:
