@@ -48,6 +48,7 @@ thread_local Statistics last_run;
 constexpr std::uint64_t turn = 1 << 20;          // instructions of one cluster before another has its turn
 constexpr std::uint64_t watched_turn = 1 << 16;  // the same where each takes far longer
 constexpr std::size_t resident_at_first = 512;   // clusters that have begun and not ended
+constexpr std::size_t resident_with_seed = 8;    // the same where they begin together, in an order of the seed
 constexpr std::size_t most_resident = 132 * 32;  // where all others wait: what an H200 holds
 constexpr std::uint64_t patience = 16;           // turns in which a stalled cluster may still find a change
 constexpr std::uint64_t patient = 1 << 17;  // instructions of such a turn, if there is one cluster; several share them
@@ -299,15 +300,24 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
 
   // Clusters take over others while these have not begun: the machine holds one at first, or with a seed a few.
   static std::size_t room_at_first(const Launch& launch) {
-    return launch.program.takes_over ? std::size_t{1} << launch.options.seed % 4 : resident_at_first;
+    if (launch.program.takes_over) return std::size_t{1} << launch.options.seed % 4;
+    return launch.options.seed ? resident_with_seed : resident_at_first;
+  }
+
+  // How long a turn is; with a seed of Schedule::random it may be short.
+  static std::uint64_t length_of(const Launch& launch, std::uint64_t most, std::uint64_t number) {
+    if (launch.options.seed == 0 || launch.options.schedule != Schedule::random) return most;
+    const std::uint64_t random = mixed(launch.options.seed, number);
+    return 1 + (random >> 8) % (most >> random % 16);
   }
 
   // Clusters may wait for each other: whoever does not end gives way to the next. Whoever only looks at memory sleeps
-  // until another has changed some; when all do, each may look for longer.
+  // until another has changed some; when all do, each may look for longer. With a seed, those that there is room for
+  // begin together, and not in the order of the grid.
   static void take_turns(Launch& launch, std::uint64_t count) {
     std::deque<Turns> resident;
     std::size_t room = room_at_first(launch);
-    std::uint64_t stalled = 0;  // turns one after the other
+    std::uint64_t stalled = 0, turns = 0;  // stalled: turns one after the other
     std::size_t asleep = 0;
     const std::uint64_t most = launch.observer ? watched_turn : turn;
     while (launch.program.takes_over && launch.next < std::min<std::uint64_t>(count, room))
@@ -320,12 +330,18 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
         resident.push_back({std::make_unique<Cluster>(launch, launch.next++)});
       else
         resident.push_back(std::move(resident.front())), resident.pop_front();
+      ++turns;
+      if (begins && launch.options.seed) {
+        std::swap(resident.back(), resident[mixed(launch.options.seed, turns) % resident.size()]);
+        continue;
+      }
       Turns& one = resident.back();
       const bool quiet = asleep == resident.size();
       if (one.asleep && !quiet) continue;
       const std::uint64_t steps = quiet ? std::max(least_patient, patient / resident.size()) : 0;
       const std::uint64_t changes = one.cluster->polling.changes;
-      const bool ended = one.cluster->run(quiet ? turn : most, steps), stalls = !ended && one.cluster->stalled();
+      const bool ended = one.cluster->run(quiet ? turn : length_of(launch, most, turns), steps),
+                 stalls = !ended && one.cluster->stalled();
       if (ended || one.cluster->polling.changes != changes || (quiet && !stalls)) {
         for (Turns& other : resident) other.asleep = false;
         asleep = 0;

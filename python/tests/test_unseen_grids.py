@@ -242,7 +242,8 @@ def last_block(mistake):
         "pops without looking": "PTX5050",
         "ticket by a load and a store": "PTX5050",
         "data behind the flag": "PTX5050",
-    }
+    },
+    one_result=False,
 )
 def queue(mistake):
     CELLS, EACH, PUSH, POP = 4, 6, 2, 3  # cells of four words and a sequence number

@@ -29,10 +29,14 @@ class Mistake:
         return self.name == name
 
 
-def kernel_with(mistakes: dict[str, str]):
-    """Keeps the function, and for each mistake the codes of which one is the first report's, or NONE, WRONG, REFUSED."""
+def kernel_with(mistakes: dict[str, str], one_result: bool = True):
+    """Keeps the function, and for each mistake the codes of which one is the first report's, or NONE, WRONG, REFUSED.
+
+    `one_result`: every schedule leaves the same in all arrays, also in those that CTAs share for a while.
+    """
 
     def keep(function):
+        function.one_result = one_result
         KERNELS.setdefault(function.__module__, {})[function.__name__] = (function, mistakes)
         return function
 
@@ -58,7 +62,7 @@ def run(function, mistake: Mistake, seed: int = 0, explore: int = 0):
     with pyptx.simulator(check="all", raises=False, budget=1 << 24, seed=seed) as found:
         for got, want in function(mistake):
             equal = equal and bool((got.double() == want.double()).all())
-    failed = found.explore(explore) if explore else None
+    failed = found.explore(explore, compare=function.one_result) if explore else None
     return found, equal, failed
 
 

@@ -41,19 +41,15 @@ class Model {
     for (std::size_t i = 0; i < n; ++i) {
       for (std::size_t j = i + 1; j < n; ++j) {
         if (e_[i].thread == e_[j].thread) base_[i][j] = true;
-        if (e_[i].order == Order::sc && e_[j].order == Order::sc && morally_strong(i, j)) base_[i][j] = true;
       }
     }
+    order_fences();
     for (std::size_t w = 0; w < n; ++w) {
       for (std::size_t r = 0; r < n; ++r) {
         if (observed(w, r)) synchronise(w, r);
       }
     }
-    for (std::size_t k = 0; k < n; ++k) {
-      for (std::size_t i = 0; i < n; ++i) {
-        for (std::size_t j = 0; j < n; ++j) base_[i][j] = base_[i][j] || (base_[i][k] && base_[k][j]);
-      }
-    }
+    close(base_);
   }
 
   bool races() const {
@@ -72,6 +68,36 @@ class Model {
   bool morally_strong(std::size_t i, std::size_t j) const {
     if (e_[i].thread == e_[j].thread) return true;
     return strong(e_[i]) && strong(e_[j]) && includes(i, j) && includes(j, i);
+  }
+  using Relation = std::array<std::array<bool, 16>, 16>;
+  void close(Relation& relation) const {
+    for (std::size_t k = 0; k < e_.size(); ++k) {
+      for (std::size_t i = 0; i < e_.size(); ++i) {
+        for (std::size_t j = 0; j < e_.size(); ++j)
+          relation[i][j] = relation[i][j] || (relation[i][k] && relation[k][j]);
+      }
+    }
+  }
+  // The order of two fence.sc of the device that have not heard of each other is open: it may be the other one.
+  void order_fences() {
+    Relation heard = base_;
+    for (std::size_t w = 0; w < e_.size(); ++w) {
+      for (std::size_t r = 0; r < e_.size(); ++r) heard[w][r] = heard[w][r] || seen(w, r);
+    }
+    close(heard);
+    for (std::size_t i = 0; i < e_.size(); ++i) {
+      for (std::size_t j = i + 1; j < e_.size(); ++j) {
+        const bool both = e_[i].order == Order::sc && e_[j].order == Order::sc && morally_strong(i, j);
+        if (both && (heard[i][j] || !e_[i].device || !e_[j].device)) base_[i][j] = true;
+      }
+    }
+  }
+  // By strong accesses of any scopes.
+  bool seen(std::size_t w, std::size_t r) const {
+    if (is_fence(e_[r]) || !reads(e_[r])) return false;
+    const auto from = source(r);
+    if (!from || !strong(e_[*from]) || !strong(e_[r])) return false;
+    return *from == w || (e_[*from].kind == Kind::update && seen(w, *from));
   }
   // The write that a read sees: the last one before it.
   std::optional<std::size_t> source(std::size_t r) const {
@@ -105,7 +131,7 @@ class Model {
 
   const Events& e_;
   bool one_cta_;
-  std::array<std::array<bool, 16>, 16> base_{};
+  Relation base_{};
 };
 
 constexpr const char* order_names[] = {"", ".relaxed", ".acquire", ".release", ".acq_rel", ".sc"};

@@ -104,6 +104,37 @@ TEST_CASE("kept launches run again, and the smallest schedule that changes the r
   CHECK(!sim::explore(*recording, 30, {}, false));
 }
 
+TEST_CASE("schedules stop clusters between two of their instructions that synchronise") {
+  // Each CTA takes a ticket, says that it has it, and looks for the one before, once: it sees it where CTAs come one
+  // after the other.
+  const std::string tickets = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 p)
+{
+  .reg .b32 %r<8>;
+  .reg .b64 %rd<8>;
+  ld.param.u64 %rd1, [p];
+  atom.relaxed.gpu.global.add.u32 %r1, [%rd1], 1;
+  mul.wide.u32 %rd2, %r1, 4; add.u64 %rd2, %rd1, %rd2;
+  ld.relaxed.gpu.global.u32 %r2, [%rd2+64];
+  st.relaxed.gpu.global.u32 [%rd2+68], 1;
+  st.global.u32 [%rd2+128], %r2;
+  ret;
+}
+)";
+  sim_test::Fixture four;
+  four.grid = {4, 1, 1};
+  four.arguments = {{"inout", std::string(512, '0'), {}}};
+  auto recording = std::make_shared<sim::Recording>();
+  recording->launches = true;
+  const sim::Options checked{.checks = *sim::checks_named("all"), .recording = recording};
+  REQUIRE(sim_test::run(tickets, four, checked).diagnostics.empty());
+  const auto failing = sim::explore(*recording, 30, {.checks = checked.checks});
+  REQUIRE(failing);
+  CHECK(!failing->differs.empty());
+}
+
 TEST_CASE("launches beyond the limit are counted and not kept") {
   auto recording = std::make_shared<sim::Recording>();
   recording->launches = true, recording->most_bytes = 10;

@@ -100,4 +100,7 @@ TEST_CASE("words of memory wider than what was written") {
         std::string::npos);
   REQUIRE(where.diagnostics[0].notes.size() == 1);
   CHECK(where.diagnostics[0].notes[0].find("`st.shared.u32`") != std::string::npos);
+  const auto generic = run("cvta.shared.u64 %d, s;\nld.u32 %r1, [%d+4];\nst.shared.u32 [s], %r1;");
+  REQUIRE(!generic.diagnostics.empty());
+  CHECK(generic.diagnostics[0].message.find("reads 4 bytes at 0x4 of `s`+4, of which") != std::string::npos);
 }

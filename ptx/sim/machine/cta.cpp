@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "ptx/base/check.h"
 #include "ptx/base/text.h"
@@ -260,7 +261,8 @@ Cluster::Round Cluster::run_all(Stall& stall) {
       Warp& w = *cta->warps[order(i, count)];
       if (w.live && w.runnable()) round.ran += run_slice(stall, w, slice());
       launch.poll();
-      if (launch.stop_at <= index) return {round.ran, true};
+      round.stopped = launch.stop_at <= index;
+      if (round.stopped) return round;
     }
   }
   return round;
@@ -339,7 +341,7 @@ bool Cluster::run_on(std::uint64_t steps, std::uint64_t patience) {
   stalled_ = false;
   Stall stall(*this);
   for (std::uint64_t used = 0; used < steps;) {
-    const auto [ran, stopped] = by_priority() ? run_first(stall) : run_all(stall);
+    const auto [ran, stopped, gives_way] = by_priority() ? run_first(stall) : run_all(stall);
     if (stopped) {
       tell_where_ended(*this);
       return let_others_run(*this), true;
@@ -357,6 +359,7 @@ bool Cluster::run_on(std::uint64_t steps, std::uint64_t patience) {
       return true;
     }
     if (spent_) return report_budget(), true;
+    if (gives_way) return false;
     if (ran == 0 ? operations.finish_awaited() : finish_early()) {
       stall.end();
       continue;
@@ -372,18 +375,15 @@ bool Cluster::run_on(std::uint64_t steps, std::uint64_t patience) {
 
 // ---- schedules by priority (Burckhardt et al., A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs,
 // 2010): the runnable warp of the highest priority runs; at a few of the instructions that synchronise the one that
-// runs falls behind all others. The fewer such places a schedule has, the easier it is to follow: log2(seed) at most.
+// runs falls behind all others, and half the time its cluster behind all clusters. The fewer such places a schedule
+// has, the easier it is to follow: log2(seed) at most.
 
-namespace {
-
-std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {  // splitmix64
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
   std::uint64_t x = a * 0x9e3779b97f4a7c15ull + b + 0x632be59bd9b4e019ull;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ x >> 27) * 0x94d049bb133111ebull;
   return x ^ x >> 31;
 }
-
-}  // namespace
 
 bool Cluster::by_priority() const {
   return launch.options.seed != 0 && launch.options.schedule == Schedule::synchronisation;
@@ -405,7 +405,9 @@ void Cluster::set_priorities() {
 
 bool Cluster::changes_priorities() {
   ++synchronised_;
-  return std::find(change_after_.begin(), change_after_.end(), synchronised_) != change_after_.end();
+  if (std::find(change_after_.begin(), change_after_.end(), synchronised_) == change_after_.end()) return false;
+  gives_way_ = mixed(launch.options.seed + index, synchronised_) % 2 != 0;
+  return true;
 }
 
 Cluster::Round Cluster::run_first(Stall& stall) {
@@ -421,6 +423,7 @@ Cluster::Round Cluster::run_first(Stall& stall) {
     round.ran = run_slice(stall, *first, warp_slice);
     // A warp that runs for so long waits for others by asking memory.
     if (first->preempted || round.ran >= warp_slice) first->priority = lowest_--;
+    round.gives_way = std::exchange(gives_way_, false);
   }
   launch.poll();
   round.stopped = launch.stop_at <= index;

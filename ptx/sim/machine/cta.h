@@ -130,6 +130,9 @@ struct Cta {
   void deliver(Warp& warp, Fragment& fragment, const Barrier& barrier);
 };
 
+// A number that looks random, from two others (splitmix64).
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b);
+
 // The first CTA of cluster `index` of the grid.
 launch::Dim3 first_cta(const Launch& launch, std::uint64_t index);
 
@@ -142,7 +145,8 @@ struct Cluster {
   bool changes_priorities();
 
   // Runs for about `steps` instructions of warps. True when every thread has exited or a fault ends the launch. It
-  // returns early when it has stalled; with `patience` after so many instructions in which nothing changed.
+  // returns early when it has stalled; with `patience` after so many instructions in which nothing changed; and where
+  // its schedule lets other clusters go first.
   bool run(std::uint64_t steps, std::uint64_t patience = 0);
   void settle_cluster_barrier();
   void settle_tensor_memory();  // gives columns to those who wait for them
@@ -174,7 +178,8 @@ struct Cluster {
   void return_credit();
   struct Round {
     std::uint64_t ran = 0;
-    bool stopped = false;  // the launch ends
+    bool stopped = false;    // the launch ends
+    bool gives_way = false;  // to other clusters
   };
   class Stall;
   Round run_all(Stall& stall);    // each warp once
@@ -200,6 +205,7 @@ struct Cluster {
   std::uint64_t synchronised_ = 0;           // instructions that synchronise, while priorities are in force
   std::vector<std::uint64_t> change_after_;  // so many of them the running warp's priority becomes the lowest
   std::int64_t lowest_ = 0;
+  bool gives_way_ = false;  // the cluster, with its warp whose priority becomes the lowest
 };
 
 // What a warp does from a moment on.

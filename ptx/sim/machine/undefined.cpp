@@ -178,8 +178,8 @@ std::string of_memory(const Origin& from, const Site& site) {
     return what.take();
   }
   what << from.bytes << (from.bytes == 1 ? " byte" : " bytes") << " at 0x";
-  what.hex(from.address) << (site.owner.empty() ? "" : " of ") << site.owner << ", of which byte " << from.missing
-                         << " was never written";
+  what.hex(site.bytes ? site.address : from.address)
+      << (site.owner.empty() ? "" : " of ") << site.owner << ", of which byte " << from.missing << " was never written";
   return what.take();
 }
 std::vector<std::string> needs(Warp& w, const Origin& from, int lane) {

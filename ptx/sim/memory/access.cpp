@@ -79,7 +79,8 @@ bool shadow(Request& r, u8* const* cells, u64 (*name)(const Request&, int lane))
     if (missing != r.bytes && r.unwritten == Unwritten::passes) {
       r.w.unwritten.lanes |= Mask{1} << i;
       r.w.unwritten.defined[static_cast<std::size_t>(i)] = cells[i];
-      r.w.unwritten.address[static_cast<std::size_t>(i)] = name(r, i);
+      const bool generic = r.space == isa::Space::generic;  // whose window says of which memory it is
+      r.w.unwritten.address[static_cast<std::size_t>(i)] = generic ? r.where.at[i] : name(r, i);
     } else if (missing != r.bytes) {
       const u64 address = name(r, i);
       r.w.fault(Code::uninitialised_memory, i, r.text(address, cat(", of which byte ", missing, " was never written")));

@@ -390,18 +390,21 @@ void Races::acquire_fence(Watched& w, int lane, Scope scope) {
   });
 }
 
-// Each is ordered behind all before it, as far as their scopes go.
+// Fences of a CTA or a cluster are ordered behind all before them, as far as their scopes go. Those of the device are
+// ordered behind what they have heard of alone: the others come first in another schedule.
 void Races::sequential_fence(Watched& w, int lane, Scope scope) {
   const Mask bit = Mask{1} << lane;
   const bool wide = is_wide(scope);
-  if (wide) change(w, bit, [&](View& v, Mask) { learn_all(v, wide_sequential_); });
+  if (wide) change(w, bit, [&](View& v, Mask) { learn_sequential(v); });
   for (const Release& r : sequential_) {
     if (wide && is_wide(r.scope)) continue;
     const bool both = includes(r.scope, r.cta, w.cta) && includes(scope, w.cta, r.cta);
     change(w, bit, [&](View& v, Mask) { both ? learn_all(v, r.view) : learn_beyond_scope(v, r.view); });
   }
   const View out = published(w, view_of(w, lane), bit, w.stamp - 1);
-  if (wide) learn_all(wide_sequential_, out);
+  if (wide) {
+    change(w, bit, [&](View& v, Mask) { v.of[View::sequential] = join(v.of[View::sequential], out.of[View::base]); });
+  }
   for (Release& r : sequential_) {
     if (r.scope == scope && r.cta == w.cta) return learn_all(r.view, out);
   }
@@ -423,7 +426,8 @@ void Races::read_releases(Watched& w, Mask mask, std::uint64_t address, const Do
   (before ? l.learned : l.lanes) |= fresh;
   const std::uint32_t bytes = width(d.pc, d.bytes);  // releases of another size are not observed (manual 8.9.2)
   const auto learns = [&](const View& view, bool ordered, bool both, std::size_t needed) {
-    if (d.kind == Access::update && !ordered && !view.of[View::tensor_before]) return;  // see is_told_by_update
+    const bool heard = view.of[View::tensor_before] || view.of[View::sequential];
+    if (d.kind == Access::update && !ordered && !heard) return;  // see is_told_by_update
     const bool now = ordered && acquires(d.manner.order);
     if (now && both) {
       if (unlearned) change(w, unlearned, [&](View& v, Mask) { learn_all(v, view); });
@@ -506,7 +510,7 @@ void Races::write_release(Watched& w, int lane, std::uint64_t address, const Doe
   if (releases(manner.order)) return put(manner.scope, true, published(w, view, bit, time));
   View told;  // what learn_relaxed takes
   Moment moments[3];
-  told.of[View::tensor_before] = view.of[View::tensor_before];
+  for (const View::Kind kind : {View::tensor_before, View::sequential}) told.of[kind] = view.of[kind];
   told.of[View::any_order] = join(view.of[View::any_order], over_by(w, bit, time, w.copied, moments));
   put(manner.scope, false, std::move(told));
   if (h && h->released) put(std::min(h->scope, manner.scope), true, published(w, h->release, bit, h->released, {}));

@@ -5,9 +5,9 @@
 // which it is.
 //
 // What a thread knows is several clocks (View). The first is the base causality order. Two say what of it has also
-// passed a proxy fence towards the asynchronous proxy, one the same for tensor maps. Three know more than is so, what
-// would be known if scopes were wide enough, or relaxed accesses or instructions with a member mask ordered others:
-// they name the mistake.
+// passed a proxy fence towards the asynchronous proxy, one the same for tensor maps, one what a fence.sc tells those
+// that come behind it. Three know more than is so, what would be known if scopes were wide enough, or relaxed accesses
+// or instructions with a member mask ordered others: they name the mistake.
 #pragma once
 
 #include <algorithm>
@@ -416,7 +416,6 @@ class Races final : public Observer {
   std::map<std::uint64_t, Released> releases_;  // by address
   std::uint64_t versions_ = 0;
   std::vector<Release> sequential_;                     // of fence.sc
-  View wide_sequential_;                                // of those of .gpu and .sys
   std::unordered_map<std::uint64_t, Ongoing> ongoing_;  // by cluster and number
   std::unordered_map<std::uint64_t, Copying> copying_;  // likewise
   std::map<std::pair<Who, Pipe>, Who> pipes_;           // by thread, warp or warpgroup

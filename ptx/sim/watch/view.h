@@ -17,6 +17,7 @@ struct View {
     tensormap,
     tensor_before,  // has passed tcgen05.fence::before_thread_sync
     tensor_after,   // and then ::after_thread_sync
+    sequential,     // has passed a fence.sc of the device, of which the thread has heard by any accesses
     any_scope,
     any_order,
     collective,
@@ -43,13 +44,17 @@ inline void learn_all(View& view, const View& from) {
 }
 
 // What is told where the scope is too narrow.
-inline void learn_beyond_scope(View& view, const View& from) { learn(view, from, {View::any_scope, View::any_order}); }
+inline void learn_beyond_scope(View& view, const View& from) {
+  learn(view, from, {View::sequential, View::any_scope, View::any_order});
+}
 
 // What is told where the accesses order nothing, and their scope is too narrow as well.
-inline void learn_beyond_order(View& view, const View& from) { learn(view, from, {View::any_order}); }
+inline void learn_beyond_order(View& view, const View& from) { learn(view, from, {View::sequential, View::any_order}); }
 
 // What relaxed accesses tell: they order tensor memory where the fences of tcgen05 stand around them (9.7.16.6.3).
-inline void learn_relaxed(View& view, const View& from) { learn(view, from, {View::tensor_before, View::any_order}); }
+inline void learn_relaxed(View& view, const View& from) {
+  learn(view, from, {View::tensor_before, View::sequential, View::any_order});
+}
 
 // Moments that are known for good, of others or of the thread's own.
 inline void learn(View& view, std::span<const Moment> moments) {
@@ -57,6 +62,13 @@ inline void learn(View& view, std::span<const Moment> moments) {
   view.of[View::base] = join(before, moments);
   for (const View::Kind kind : {View::any_scope, View::any_order, View::collective, View::executed})
     view.of[kind] = view.of[kind] == before ? view.of[View::base] : join(view.of[kind], moments);
+}
+
+// A fence.sc is ordered behind each of which its thread has heard: in every schedule, as else they would form a cycle.
+inline void learn_sequential(View& view) {
+  const Known before = view.of[View::sequential];
+  for (const View::Kind kind : {View::base, View::any_scope, View::any_order, View::collective, View::executed})
+    view.of[kind] = join(view.of[kind], before);
 }
 
 }  // namespace ptx::sim
