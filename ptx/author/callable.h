@@ -50,10 +50,7 @@ struct Callable : Function {
 struct Arguments {
   std::vector<std::vector<Operand>> all;
   const Reg operator[](std::size_t i) const { return field(i, 0); }
-  const Reg field(std::size_t i, std::size_t f) const {
-    const Operand& o = all.at(i).at(f);
-    return {o.builder, o.ir.id, o.type};
-  }
+  const Reg field(std::size_t i, std::size_t f) const;  // refused (index_range) if there is none
 };
 
 }  // namespace ptx::author

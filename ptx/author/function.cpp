@@ -502,7 +502,8 @@ void Builder::finish_function() {
   const bool returning = std::find(directives.begin(), directives.end(), ".noreturn") == directives.end();
   if (returning && !is_raw(*s.of) && !ends(s.function)) {
     if (!s.of->options().returns.empty())
-      refuse(Code::wrong_arguments, cat("`", options_.name, "` ends without a result: write return"));
+      refuse(Code::wrong_arguments,
+             cat("`", options_.name, "` ends without a result: return one; in C++, f.give(result)"));
     emit("ret");
   }
   Built built;

@@ -1,6 +1,11 @@
 // The C++ face: mnemonics from modifiers, and the kernel that a thread is writing.
 #include "ptx/author/kernel.h"
 
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <new>
+
 #include "ptx/author/detail/alive.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/base/text.h"
@@ -57,16 +62,52 @@ struct Writing {
   ~Writing() { writing = outer; }
 };
 
+// A kernel whose place in memory no other takes for a while after its end: registers know their kernel by its address,
+// and one that has outlived its own must not be taken for one of the next.
+class Placed {
+ public:
+  template <class... Arguments>
+  explicit Placed(Arguments&&... arguments)
+      : memory_(std::make_unique<Memory>()),
+        kernel_(new(memory_->bytes) Kernel(std::forward<Arguments>(arguments)...)) {}
+  Placed(const Placed&) = delete;
+  ~Placed() {
+    thread_local std::array<std::unique_ptr<Memory>, 32> left;
+    thread_local std::size_t next = 0;
+    kernel_->~Kernel();
+    left[next++ % left.size()] = std::move(memory_);
+  }
+
+  Built write(const std::function<void(Kernel&)>& body) {
+    if (kernel_->options().name.empty())
+      kernel_->refuse(Code::bad_argument, "a kernel needs a name: {.name = \"scale\"}");
+    const Writing restore(*kernel_);
+    try {
+      body(*kernel_);
+    } catch (const Refused& refused) {
+      Diagnostics why = refused.why();
+      if (why.empty() || why.front().place.line != 0) throw;
+      why.front().place = kernel_->options().place;  // an operand that was made before anybody knew its line
+      throw Refused(std::move(why));
+    }
+    return kernel_->finish();
+  }
+
+ private:
+  struct Memory {
+    alignas(Kernel) std::byte bytes[sizeof(Kernel)];
+  };
+  std::unique_ptr<Memory> memory_;
+  Kernel* kernel_;
+};
+
 Place place_of(const std::source_location& at) { return Place{Name(at.file_name()), at.line(), at.column()}; }
 
 }  // namespace
 
 Built kernel(Options options, const std::function<void(Kernel&)>& body, std::source_location at) {
   options.place = place_of(at);
-  Kernel made(std::move(options));
-  const Writing restore(made);
-  body(made);
-  return made.finish();
+  return Placed(std::move(options)).write(body);
 }
 
 Callable Kernel::func(FunctionOptions options, const Body& body, std::source_location at) {
@@ -90,6 +131,29 @@ void Kernel::define(const Callable& function, const Body& body, std::source_loca
   made.finish_function();
 }
 
+const Reg Arguments::field(std::size_t i, std::size_t f) const {
+  const std::size_t count = i < all.size() ? all[i].size() : all.size();
+  if (i >= all.size() || f >= count)
+    Kernel::current().refuse(Code::index_range, cat(i < all.size() ? "field " : "argument ", i < all.size() ? f : i,
+                                                    " of ", count, " of a function: they count from 0"));
+  const Operand& o = all[i][f];
+  return {o.builder, o.ir.id, o.type};
+}
+
+namespace {
+
+Builder& builder_of(const Reg& predicate, const std::source_location& at) {
+  check_alive(predicate.builder);
+  Builder& b = predicate.builder ? *predicate.builder : Kernel::current();
+  b.set_place(at);
+  return b;
+}
+
+}  // namespace
+
+ir::Guard when(const Reg& predicate, std::source_location at) { return builder_of(predicate, at).guard(predicate); }
+ir::Guard when(const Not& predicate, std::source_location at) { return builder_of(predicate.reg, at).guard(predicate); }
+
 Results Callable::call(std::initializer_list<Argument> arguments, const std::source_location& at) const {
   Kernel& k = Kernel::current();
   k.set_place(at);
@@ -105,10 +169,7 @@ Built Module::kernel(Options options, const std::function<void(Kernel&)>& body, 
   options.place = place_of(at);
   options.target = options_.target;
   options.version = options_.version;
-  Kernel made(std::move(options), draft_);
-  const Writing restore(made);
-  body(made);
-  return made.finish();
+  return Placed(std::move(options), draft_).write(body);
 }
 
 void Module::beside(const std::function<void(Kernel&)>& body, Options options, std::source_location at) {

@@ -206,8 +206,8 @@ class Kernel : public Blocks {
 };
 
 // @p, @!p: k.ret(when(p)).
-inline ir::Guard when(const Reg& predicate) { return predicate.builder->guard(predicate); }
-inline ir::Guard when(const Not& predicate) { return predicate.reg.builder->guard(predicate); }
+ir::Guard when(const Reg& predicate, std::source_location at = std::source_location::current());
+ir::Guard when(const Not& predicate, std::source_location at = std::source_location::current());
 
 // Traces `body` and finishes the kernel.
 Built kernel(Options options, const std::function<void(Kernel&)>& body,

@@ -95,7 +95,7 @@ TEST_CASE("operands of several parts: brackets, pairs, tables of labels") {
           b.emit("brx.idx", {i, "table"});
         }) == Code::undefined_name);
   CHECK(refusal([](Builder& b) { b.table("ret;"); }) == Code::bad_argument);
-  CHECK(refusal([](Builder& b) { b.table("table: .branchtargets {;"); }) == Code::syntax_error);
+  CHECK(refusal([](Builder& b) { b.table("table: .branchtargets 5;"); }) == Code::syntax_error);
 }
 
 TEST_CASE("calls of functions that are declared in front of the kernel") {

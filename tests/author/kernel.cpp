@@ -177,6 +177,32 @@ TEST_CASE("a refusal names the line that wrote it") {
   }
 }
 
+TEST_CASE("what is of another kernel, or of none, is refused at its line") {
+  using namespace ptx::modifiers;
+  const auto said = [](const std::function<void(Kernel&)>& body, author::Options options = {.name = "k"}) {
+    try {
+      author::kernel(std::move(options), body);
+    } catch (const Refused& refused) {
+      const Diagnostic& why = refused.why().front();
+      return cat(std::string_view(why.place.file.view()).ends_with("kernel.cpp") ? "" : "elsewhere: ", why.message);
+    }
+    return std::string("nothing");
+  };
+  Reg left, ready;  // of kernels that are over
+  said([&](Kernel& k) { left = k.scalar(u32), ready = k.scalar(pred); });
+  CHECK(said([&](Kernel& k) {
+          k.mov(u32, k.scalar(u32), left);
+        }).starts_with("the register belongs to a kernel that is"));
+  CHECK(said([&](Kernel& k) { k.ret(when(ready)); }).starts_with("the register belongs to a kernel that is"));
+  CHECK(said([](Kernel& k) { k.ret(when(Reg())); }) == "a guard is a predicate of another kernel");
+  CHECK(said([](Kernel& k) { k.ret(when(k.scalar(f32))); }).starts_with("a guard has to be a predicate, not %f0"));
+  CHECK(said([](Kernel& k) { k.ret(); }, {.name = ""}) == "a kernel needs a name: {.name = \"scale\"}");
+  CHECK(said([](Kernel& k) {
+          k.func({.name = "f", .parameters = {{u32, "x"}}, .returns = {u32}},
+                 [](Kernel& f, const author::Arguments& in) { f.give(in[1]); });
+        }) == "argument 1 of 1 of a function: they count from 0");
+}
+
 TEST_CASE("every statement knows its line") {
   const auto built = author::kernel({.name = "k"}, [](Kernel& k) {
     const Reg a = k.scalar(modifiers::u32);
