@@ -186,7 +186,7 @@ def test_groups_with_scales_of_blocks(masked, monkeypatch):
     assert bool((got[770 if masked else 860 :] == 7).all())
 
 
-@pytest.mark.parametrize("c", [Config(64, 64, 3, 1, overlap=False, swing=False), Config(128, 96, 3, overlap=False, swing=False)], ids=str)  # fmt: skip
+@pytest.mark.parametrize("c", [Config(64, 64, 3, 1, swing=False), Config(64, 64, 3, 1, overlap=False, swing=False), Config(128, 96, 3, swing=False)], ids=str)  # fmt: skip
 def test_groups_of_lines(c, monkeypatch):
     kernel = hopper(monkeypatch, c, 1, bf16, False, False, parted=True)
     a, b, ends = half(400, 136), half(400, 200), (0, 1, 230, 230, 390)

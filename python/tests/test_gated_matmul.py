@@ -181,7 +181,7 @@ def masked(z, counts, fill=7.0):
 )  # fmt: skip
 def test_rows_that_count(target, k, n, fp8, counts, name, monkeypatch):
     """Counts outside of the rows are clamped, as on a GPU, where nobody refuses them."""
-    monkeypatch.setattr("pyptx.kernels._matmul_torch.check_ends", lambda *_: None)
+    monkeypatch.setattr("pyptx.kernels._grouped_torch.check_ends", lambda *_: None)
     a, w, scales, z = groups(k, n, counts, fp8=fp8)
     b = w.mT if fp8 else w.mT.contiguous()
     wanted = masked(ACTIVATIONS[name](z), counts)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st  # noqa: E402
 import pyptx  # noqa: E402
 from pyptx import assembler, kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
-from pyptx.kernels import _matmul_hopper, _matmul_torch  # noqa: E402
+from pyptx.kernels import _grouped_torch, _matmul_hopper, _matmul_torch  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
 from pyptx.kernels._matmul_choice import (  # noqa: E402
     BLOCKS,
@@ -458,7 +458,7 @@ def test_products_of_groups_of_k(t, k, n, ends):
     offsets, starts = torch.tensor(ends, dtype=torch.int32), [0, *ends]
     a, g = a.requires_grad_(), g.requires_grad_()
     with pyptx.simulator(check="all"):
-        got = _matmul_torch.parted_product(a, g, offsets)
+        got = _grouped_torch.parted_product(a, g, offsets)
     parts = [a[start:end].double().mT @ g[start:end].double() for start, end in itertools.pairwise(starts)]
     wanted = torch.stack(parts)
     assert (got.detach().double() - wanted.detach()).norm() <= 5e-3 * wanted.detach().norm()

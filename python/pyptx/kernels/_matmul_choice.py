@@ -411,9 +411,7 @@ def estimate(
     c, *_ = best
     if any(ragged):
         c = replace(c, l2=RAGGED_READ)
-    if (
-        grouped and c.bm * c.bn == 128 * 256 and -(-n // c.bn) % 2 == 0
-    ):  # rows of A that two CTAs share: 1.01 of each for itself
+    if grouped and gated and c.bm * c.bn == 128 * 256 and -(-n // c.bn) % 2 == 0:  # rows of A that two CTAs share
         c = replace(c, cn=2)
     elif batch > 1 and not (grouped or c.turned) and n <= c.bn * c.cn:  # A is read once: nothing of it is still in L2
         c = replace(c, swing=False)
@@ -571,13 +569,14 @@ def grouped_kernel(
     return mma_kernel(kind, out, True, b_k_major, *widths, epilogue=epilogue, grouped=True, masked=masked)
 
 
-PARTED = Config(128, 256, 4, overlap=False, swing=False)
+PARTED = Config(128, 256, 4, swing=False)
 
 
-def parted_kernel(k: int, n: int, experts: int, dtype: str, on_gpu: bool):
-    """The kernel (A, G, OFFS) -> C for the products A[rows of group e]^T G[rows of group e]: A (T, K), G (T, N), C (E, K, N)."""
+def parted_kernel(k: int, n: int, experts: int, dtype: str, on_gpu: bool, masked: bool = False):
+    """The kernel (A, G, OFFS) -> C for the products A[rows of group e]^T G[rows of group e]: A (T, K), G (T, N), C (E, K, N).  masked: each
+    group has T / E rows, and OFFS says how many of them count."""
     kind = NAMES[dtype.removeprefix("torch.")]
     widths = width_of(k * 2), width_of(n * 2)
     if experts <= MOST_GROUPS and engine(on_gpu, kind, *widths) == "sm_90a":
-        return product_kernel(PARTED, kind, False, False, kind, parted=True)
-    return mma_kernel(kind, kind, False, False, *(min(each, 16) for each in widths), parted=True)
+        return product_kernel(PARTED, kind, False, False, kind, parted=True, masked=masked)
+    return mma_kernel(kind, kind, False, False, *(min(each, 16) for each in widths), parted=True, masked=masked)

@@ -44,6 +44,7 @@ from pyptx.kernels._matmul_tiles import (
     kernel_of_tiles,
     mask,
     of_batch,
+    quotient,
     within,
 )
 from pyptx.types import PtxType, b32, bf16, f32, s8, s32, u8, u32, u64
@@ -300,7 +301,7 @@ class Product:
         for place in self.tiles("consume").places(None if self.parted else self.begin):
             place = place._replace(row=place.row + first)
             if self.parted:
-                self.sum_lines(thread + consumer * WARPGROUP, place.batch)
+                self.sum_lines(store, thread + consumer * WARPGROUP, place.batch)
             else:
                 self.sum(store, place)
             if not self.ahead:
@@ -435,34 +436,52 @@ class Product:
         """(the first line of a group, how many lines it has)."""
         at, end, start = address(self.ends) + group * 4, reg.scalar(u32), reg.scalar(u32, init=0)
         ptx.inst.ld.shared.u32(end, ptx.addr(at))
-        ptx.inst.ld.shared.u32(start, ptx.addr(at, -4), pred=group > 0)
-        ptx.inst.min.u32(start, start, ptx.param(u32, "K"))
-        within(start, end, None, None, "K")
+        if self.masked:
+            within(start, end, group, quotient(ptx.param(u32, "K"), ptx.param(u32, "L")))
+        else:
+            ptx.inst.ld.shared.u32(start, ptx.addr(at, -4), pred=group > 0)
+            ptx.inst.min.u32(start, start, ptx.param(u32, "K"))
+            within(start, end, None, None, "K")
         return start, end - start
 
-    def sum_lines(self, thread, group):
-        """Adds up the products of a group's lines.  The last step also has lines of the next group, which become zeros in shared memory."""
+    def sum_lines(self, store: Store, thread, group):
+        """Adds up the products of a group's lines; the tile before is stored beside the first of them."""
         for acc in self.acc:
             for each in acc:
                 ptx.inst.mov.b32(each, 0)
         _, left = self.lines_of(group)
-        later = reg.scalar(u32, init=0)
-        at, bk = self.position, self.a.bk
-        for _ in ptx.range_(0, (left + (bk - 1)) >> (bk.bit_length() - 1), dtype=u32):
-            with ptx.if_(left < bk):
-                ptx.mbarrier.wait(self.full[at.stage], at.parity)
-                self.clear(thread, left)
-            self.issue(self.acc, False)
-            ptx.wgmma.wait_group(1)
-            with ptx.if_(later == 1):
-                self.release(self.before)
-            ptx.inst.mov.u32(self.before, at.stage)
-            ptx.inst.mov.u32(later, 1)
-            left -= bk
-            at.advance()
+        later, shift = reg.scalar(u32, init=0), self.a.bk.bit_length() - 1
+        steps = (left + (self.a.bk - 1)) >> shift
+        work = store.later() if self.c.overlap else []
+        for k, write in enumerate(work):
+            with ptx.if_(steps > k):
+                self.issue_lines(thread, left)
+            store.if_waiting(write)
+            with ptx.if_(steps > k):
+                self.step_lines(left, later)
+        for _ in ptx.range_(len(work), steps, dtype=u32):
+            self.issue_lines(thread, left)
+            self.step_lines(left, later)
         ptx.wgmma.wait_group(0)
         with ptx.if_(later == 1):
             self.release(self.before)
+
+    def issue_lines(self, thread, left):
+        """Starts the products of a stage.  The last one of a group also has lines behind it, which become zeros in shared memory."""
+        with ptx.if_(left < self.a.bk):
+            ptx.mbarrier.wait(self.full[self.position.stage], self.position.parity)
+            self.clear(thread, left)
+        self.issue(self.acc, False)
+
+    def step_lines(self, left, later):
+        """Waits for the products of the stage before the newest, and frees it.  `later`: 0 for the first, before which there is none."""
+        ptx.wgmma.wait_group(1)
+        with ptx.if_(later == 1):
+            self.release(self.before)
+        ptx.inst.mov.u32(self.before, self.position.stage)
+        ptx.inst.mov.u32(later, 1)
+        left -= self.a.bk
+        self.position.advance()
 
     def clear(self, thread, first):
         """Writes zeros to the lines from `first` on, in all blocks (128 bytes wide) of the stage."""
@@ -515,6 +534,7 @@ def product_kernel(
     grouped: B has E matrices, and OFFS has, for each, the row of A behind its last one.  masked: each matrix has M / E rows of A, and OFFS
         says how many of them count.
     parted: A (K, M) and B (K, N) have a product for each group of lines of K, C (L, M, N); OFFS has the line behind each group's last one.
+        masked: each group has K / L lines, and OFFS says how many of them count.
     """
     bk = ROW * 8 // dtype.bits
     a = Operand(dtype, a_k_major, c.bm, c.cn, bk)
@@ -523,8 +543,8 @@ def product_kernel(
         if out.bits != 16 or grouped or epilogue != NOTHING or c.parts > 1:
             raise ValueError(f"{c}: turned, a product has values of 16 bits, and no groups, epilogue or parts of K")
         a, b = (replace(b, rows=c.bm, share=c.cn), replace(a, rows=c.bn, share=c.cm))
-    if parted and (a_k_major or b_k_major or c.cm * c.cn * c.parts > 1 or c.overlap or c.swing or epilogue != NOTHING):
-        raise ValueError(f"{c}: groups of lines of K want A (K, M), B (K, N), and no clusters, overlap or swing")
+    if parted and (a_k_major or b_k_major or c.cm * c.cn * c.parts > 1 or c.swing or epilogue != NOTHING):
+        raise ValueError(f"{c}: groups of lines of K want A (K, M), B (K, N), and no clusters or swing")
     product = Product(c, a, b, out, int(batched or parted), epilogue, grouped, masked, parted)
     if epilogue.scales == "block" and (product.blocks > 1 or c.overlap != (c.bn <= 128)):
         raise ValueError(f"{c}: with scales of blocks, a warpgroup has 64 rows, and tiles of up to 128 columns overlap")

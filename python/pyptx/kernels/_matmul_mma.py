@@ -464,8 +464,11 @@ class Tensor:
         (ends,) = ptx.global_ptrs(OFFS)
         start, end = reg.scalar(u32, init=0), reg.scalar(u32)
         at = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, number, 4, ends)
-        ptx.inst.ld.global_.nc.u32(start, ptx.addr(at, -4), pred=number > 0)
         ptx.inst.ld.global_.nc.u32(end, ptx.addr(at))
+        if self.masked:
+            within(start, end, number, quotient(k_size, ptx.param(u32, "E")))
+            return start, end - start
+        ptx.inst.ld.global_.nc.u32(start, ptx.addr(at, -4), pred=number > 0)
         ptx.inst.min.u32(start, start, k_size)
         ptx.inst.max.u32(end, end, start)
         ptx.inst.min.u32(end, end, k_size)
@@ -608,6 +611,7 @@ def mma_kernel(
     grouped: B has E matrices, (E, N, K) or (E, K, N), and OFFS has, for each, the row of A behind its last one.  masked: each matrix has
         M / E rows of A, and OFFS says how many of them count.
     parted: A (K, M) and B (K, N) have a product for each group of lines of K, C (E, M, N); OFFS has the line behind each group's last one.
+        masked: each group has K / E lines, and OFFS says how many of them count.
     parts: C is (P, M, N), sums of parts of K.
     cut: of others than grouped, parted and gated products, and those with scales of blocks.
     """
@@ -649,7 +653,8 @@ def mma_kernel(
         in_specs=(tile(a, "M", batch), tile(b, "N", ("E",) if grouped else batch), *more.values()),
         out_specs=(Tile(*(("E",) if parted else ("P",) if parts else batch), "M", "N", out, whole=not grouped),),
         raw_params=[
-            ("u32", name) for name in ("M", "N", "K", *batch, *(("E",) if grouped else ("P",) if parts else ()))
+            ("u32", name)
+            for name in ("M", "N", "K", *batch, *(("E",) if grouped or masked else ("P",) if parts else ()))
         ],
         grid=grids,
         block=(cut.threads * apart, 1, 1),

@@ -11,26 +11,22 @@ from pyptx.frameworks.torch.call import is_transformed, leave_derivatives_to_eag
 from pyptx.kernel import Kernel
 from pyptx.kernels._activations import GATED
 from pyptx.kernels._call import autocast_type, check_apart, copied_to, dense
+from pyptx.kernels._grouped_gradient import gated_gradient_kernel, vector_of
 from pyptx.kernels._matmul_arguments import (
     ARGUMENTS,
     NAMES,
-    check_ends,
-    check_groups,
     epilogue_of,
-    gated_columns,
     line_of,
     shape_of,
     size,
     types_of,
     width_of,
 )
-from pyptx.kernels._matmul_choice import Problem, engine, grouped_kernel, parted_kernel
+from pyptx.kernels._matmul_choice import Problem, engine
 from pyptx.kernels._matmul_cuts import small_cut
 from pyptx.kernels._matmul_launches import DTYPES, launches_of
-from pyptx.kernels._matmul_tiles import MOST_GROUPS
 from pyptx.kernels._target import simulated
 from pyptx.kernels._transposed import MOST_LINES, transposed_f32
-from pyptx.types import bf16
 
 __all__ = ["matmul"]
 
@@ -394,8 +390,12 @@ DERIVATIVES = {
     "relu": lambda g, z: torch.ops.aten.threshold_backward(g, z, 0),
     "gelu": torch.ops.aten.gelu_backward,
     "silu": lambda g, z: through_silu(g, z),
-    "swiglu": lambda g, z: through_gate(g, z, torch.ops.aten.silu, through_silu),
-    "geglu": lambda g, z: through_gate(g, z, torch.ops.aten.gelu, torch.ops.aten.gelu_backward),
+    "swiglu": lambda g, z: through_gate(g, z, "swiglu"),
+    "geglu": lambda g, z: through_gate(g, z, "geglu"),
+}
+GATES = {
+    "swiglu": lambda z: (torch.ops.aten.silu(z), through_silu),
+    "geglu": lambda z: (torch.ops.aten.gelu(z), torch.ops.aten.gelu_backward),
 }
 
 
@@ -408,9 +408,22 @@ def through_silu(g, z):
     return (g * (s * (1 + wide * (1 - s)))).to(z.dtype)
 
 
-def through_gate(g, z, activation, derivative):
+def through_gate(g, z, name: str):
+    """One kernel; torch's own functions where they are differentiated, or transformed, again."""
+    if not (torch.is_grad_enabled() or is_transformed()):
+        return torch.ops.pyptx.gated_gradient(g, z, name)
     gate, up = z.chunk(2, -1)
-    return torch.cat((derivative(g * up, gate), g * activation(gate)), -1)
+    value, derivative = GATES[name](gate)
+    return torch.cat((derivative(g * up, gate), g * value), -1)
+
+
+def op_gated_gradient(g, z, activation):
+    kind, columns = NAMES[str(z.dtype).removeprefix("torch.")], g.shape[-1]
+    if not g.numel():
+        return torch.empty_like(z)
+    g, z = dense(g, False).view(-1, columns), dense(z, False)
+    kernel = gated_gradient_kernel(activation, kind, vector_of(columns, kind))
+    return no_view(kernel(z.view(-1, 2, columns), g).view(z.shape))
 
 
 def backward(ctx, g):
@@ -505,148 +518,6 @@ def one_by_one(op, info, dims, arguments):
     return torch.stack([op(*call) for call in calls]), 0
 
 
-def batched_groups(info, dims, *arguments):
-    return one_by_one(torch.ops.pyptx.grouped_matmul, info, dims, arguments)
-
-
-# Groups of rows.
-
-
-def grouped(a, b, ends, masked, activation, scale_a, scale_b, out):
-    given = (a, b, ends, scale_a, scale_b)
-    if not must_trace(given):
-        return run_grouped(*given, masked, activation, out)
-    made = grouped_product(*given, masked, activation)
-    if out is None:
-        return made
-    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
-        raise LaunchTypeError("grouped_matmul: out= has no gradient; call it under torch.no_grad(), or without out=")
-    return out.copy_(torch.where(counted(a, ends, masked), made, out))
-
-
-def counted(a, ends, masked: bool):
-    """Which rows belong to a group, (..., 1)."""
-    rows = torch.arange(a.shape[-2], device=a.device)
-    return (rows < ends[:, None])[..., None] if masked else (rows < ends[-1])[:, None]
-
-
-def run_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation=None, out=None):
-    check_ends(ends, a.shape[-2], masked)
-    n = gated_columns("grouped_matmul", b.shape[2], activation, scale_a is not None)
-    shape, dtype = (*a.shape[:-1], n), a.dtype if scale_a is None else torch.bfloat16
-    if out is not None and (out.shape != shape or out.dtype != dtype):
-        raise LaunchValueError(f"grouped_matmul: out is {out.dtype} {tuple(out.shape)}, not {dtype} {shape}")
-    if out is not None:
-        beside = {"a": a, "b": b, "counts" if masked else "offs": ends, "scale_a": scale_a, "scale_b": scale_b}
-        check_apart("grouped_matmul", out, beside, "")
-    if 0 in shape or not b.shape[0]:
-        return a.new_zeros(shape, dtype=dtype) if out is None else out
-    if not b.shape[1]:  # the sum of nothing: zeros make it
-        a, b = a.new_zeros((*a.shape[:-1], 8)), b.new_zeros((b.shape[0], 8, b.shape[2]))
-    if out is None and not a.is_cuda:  # the simulator reports rows that no group has written
-        out = a.new_zeros(shape, dtype=dtype)
-    one, two = Seen(a.reshape(-1, a.shape[-1])), Seen(b)
-    if not one.orient(across=False):
-        one.step(transposed)
-        one.step(contiguous)
-    b_k_major = two.orient(across=True)
-    two.halve(activation, b_k_major)
-    scales = () if scale_a is None else (scale_a.reshape(-1, scale_a.shape[-1]), scale_b)
-    turned = [is_turned(each) for each in scales] or [False, False]
-    scales = [(each.mT if is_other else each).contiguous() for each, is_other in zip(scales, turned, strict=False)]
-    kind = NAMES[str(a.dtype).removeprefix("torch.")]
-    if b.shape[0] > MOST_GROUPS or not engine(a.is_cuda, kind, one.width, two.width, width_of(n * 2)):
-        one.pack()
-        two.pack()
-    kernel = grouped_kernel(
-        one.tensor.shape, b.shape[0], n, str(a.dtype), b_k_major, one.width, two.width, a.is_cuda, masked, activation,
-        not turned[0], turned[1],
-    )  # fmt: skip
-    arrays = (one.tensor, two.tensor, *scales, ends.contiguous())
-    if out is None:
-        return kernel(*arrays).view(shape)
-    made = out.contiguous()
-    if made.data_ptr() % 16:
-        made = made.clone()  # and not a new one: rows of no group stay
-    kernel(*arrays, out=made.view(-1, n))
-    return out if made is out else copied_to("grouped_matmul", out, made)
-
-
-def op_grouped(*given):
-    return no_view(run_grouped(*given))
-
-
-def fake_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation=None):
-    told = (None, ends) if masked else (ends, None)
-    columns = check_groups(a, b, *told, activation, scale_a, scale_b)
-    return a.new_empty(*a.shape[:-1], columns, dtype=a.dtype if scale_a is None else torch.bfloat16)
-
-
-def setup_grouped(ctx, inputs, output):
-    if inputs[3] is not None:
-        raise LaunchTypeError("grouped_matmul: products with scales have no gradient")
-    ctx.save_for_backward(*inputs[:3])
-    ctx.masked, ctx.activation = inputs[5], inputs[6]
-
-
-def backward_grouped(ctx, g):
-    """Of b one launch; under transformations of torch.func a product a matrix, of the rows that are its own: a mask of them costs no copy
-    to the host."""
-    a, b, ends = ctx.saved_tensors
-    da = db = None
-    if ctx.activation is not None:
-        z = grouped_product(a, b, ends, None, None, ctx.masked, None)
-        g = DERIVATIVES[ctx.activation](g, z)
-    own = counted(a, ends, ctx.masked)
-    if ctx.needs_input_grad[0]:
-        made = grouped_product(g, b.mT, ends, None, None, ctx.masked, None)
-        da = torch.where(own, made, 0)
-    if ctx.needs_input_grad[1] and ctx.masked:
-        db = multiplied(torch.where(own, a, 0).mT, torch.where(own, g, 0))
-    elif ctx.needs_input_grad[1] and not (is_transformed() or engine(a.is_cuda, bf16, 16).startswith("sm_10")):
-        db = parted_product(a, torch.where(own, g, 0), ends)
-    elif ctx.needs_input_grad[1]:
-        whose = torch.searchsorted(ends, torch.arange(a.shape[0], device=a.device), right=True, out_int32=True)
-        g = torch.where(own, g, 0)
-        db = torch.stack([multiplied(torch.where((whose == e)[:, None], a, 0).mT, g) for e in range(b.shape[0])])
-    return da, db, None, None, None, None, None
-
-
-def parted(a, g, ends):
-    """The products a[rows of e].mT @ g[rows of e], (E, K, N), of a (T, K) and g (T, N)."""
-    if not (a.shape[1] and g.shape[1] and len(ends)):
-        return fake_parted(a, g, ends)
-    kernel = parted_kernel(a.shape[1], g.shape[1], len(ends), str(a.dtype), a.is_cuda)
-    return kernel(dense(a, False), dense(g, False), ends.contiguous())
-
-
-def parted_product(*given):
-    return torch.ops.pyptx.parted_matmul(*given)
-
-
-def fake_parted(a, g, ends):
-    return a.new_empty(ends.shape[0], a.shape[1], g.shape[1])
-
-
-def backward_parted(ctx, pull):
-    a, g, ends = ctx.saved_tensors
-    own = counted(a, ends, False)
-    da = torch.where(own, grouped_product(g, pull.mT, ends, None, None, False, None), 0)
-    return da, torch.where(own, grouped_product(a, pull, ends, None, None, False, None), 0), None
-
-
-GroupedProduct = transformable("grouped_matmul", setup_grouped, backward_grouped)
-
-
-def grouped_product(*given):
-    leave_derivatives_to_eager()
-    return (
-        GroupedProduct.apply(*given)
-        if is_transformed() and given[3] is None
-        else torch.ops.pyptx.grouped_matmul(*given)
-    )
-
-
 LIBRARY = torch.library.Library("pyptx", "FRAGMENT")
 LIBRARY.define(
     "matmul(Tensor a, Tensor b, Tensor? bias, Tensor? residual, Tensor? scale_a, Tensor? scale_b, str? activation) -> Tensor"
@@ -656,15 +527,10 @@ for device in ("CPU", "CUDA"):
 torch.library.register_fake("pyptx::matmul", fake, lib=LIBRARY)
 torch.library.register_autograd("pyptx::matmul", backward, setup_context=setup_context, lib=LIBRARY)
 torch.library.register_vmap("pyptx::matmul", batched, lib=LIBRARY)
-LIBRARY.define(
-    "grouped_matmul(Tensor a, Tensor b, Tensor ends, Tensor? scale_a=None, Tensor? scale_b=None, bool masked=False, str? activation=None)"
-    " -> Tensor"
-)
+LIBRARY.define("gated_gradient(Tensor g, Tensor z, str activation) -> Tensor")
 for device in ("CPU", "CUDA"):
-    LIBRARY.impl("grouped_matmul", op_grouped, device)
-torch.library.register_fake("pyptx::grouped_matmul", fake_grouped, lib=LIBRARY)
-torch.library.register_vmap("pyptx::grouped_matmul", batched_groups, lib=LIBRARY)
-torch.library.register_autograd("pyptx::grouped_matmul", backward_grouped, setup_context=setup_grouped, lib=LIBRARY)
+    LIBRARY.impl("gated_gradient", op_gated_gradient, device)
+torch.library.register_fake("pyptx::gated_gradient", lambda g, z, activation: z.new_empty(z.shape), lib=LIBRARY)
 
 
 # Formats with block scales.
@@ -693,13 +559,3 @@ for device in ("CPU", "CUDA"):
     LIBRARY.impl("scaled_matmul", op_scaled, device)
 torch.library.register_fake("pyptx::scaled_matmul", fake_scaled, lib=LIBRARY)
 torch.library.register_autograd("pyptx::scaled_matmul", lambda ctx, g: None, setup_context=setup_scaled, lib=LIBRARY)
-LIBRARY.define("parted_matmul(Tensor a, Tensor g, Tensor ends) -> Tensor")
-for device in ("CPU", "CUDA"):
-    LIBRARY.impl("parted_matmul", parted, device)
-torch.library.register_fake("pyptx::parted_matmul", fake_parted, lib=LIBRARY)
-torch.library.register_autograd(
-    "pyptx::parted_matmul",
-    backward_parted,
-    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
-    lib=LIBRARY,
-)

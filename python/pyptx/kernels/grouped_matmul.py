@@ -41,7 +41,7 @@ def grouped_matmul(
     check_arrays("grouped_matmul", names, given, out, 0, 2)
     torch = sys.modules.get("torch")
     if is_torch := torch is not None and isinstance(a, torch.Tensor):
-        from pyptx.kernels import _matmul_torch
+        from pyptx.kernels import _grouped_torch, _matmul_torch
 
         _matmul_torch.check_tensors("grouped_matmul", names, given, out)
         if scale_a is None:
@@ -50,7 +50,7 @@ def grouped_matmul(
     masked = counts is not None
     ends = counts if masked else offs
     if is_torch:
-        return _matmul_torch.grouped(a, b, ends, masked, activation, scale_a, scale_b, out)
+        return _grouped_torch.grouped(a, b, ends, masked, activation, scale_a, scale_b, out)
     check_ends(ends, a.shape[-2], masked)
     a, b, ends, scale_a, scale_b = (
         each if each is None else dense(each, False) for each in (a, b, ends, scale_a, scale_b)
@@ -94,10 +94,10 @@ def differentiable(kernel, masked: bool, activation: str | None, on_gpu: bool):
         own = (rows < ends[:, None])[..., None] if masked else (rows < ends[-1])[:, None]
         if activation is not None:
             g = derivative(activation, grouped_matmul(a, matrices, **told), g)
-        g = jnp.where(own, g, jnp.zeros((), g.dtype))
         da = jnp.where(own, grouped_matmul(g, matrices.swapaxes(1, 2), **told), jnp.zeros((), a.dtype))
         if masked:
-            db = matmul(jnp.where(own, a, jnp.zeros((), a.dtype)).swapaxes(1, 2), g)
+            a, g = (jnp.where(own, each, jnp.zeros((), each.dtype)) for each in (a, g))
+            db = matmul(a.swapaxes(1, 2), g)
         else:
             db = parted(a, g, ends, on_gpu)
         return da.reshape(-1, k), db.reshape(b.shape)
