@@ -125,6 +125,7 @@ CASES = {
         kernels.grouped_matmul, randn(300, 64), randn(4, 64, 48), torch.tensor([130, 130, 140, 300], dtype=torch.int32)
     ),
     "attention, 64": lambda: heads((1, 2, 200, 64), (1, 1, 200, 64), causal=True, deterministic=True),
+    "attention, short": lambda: heads((1, 2, 70, 64), (1, 2, 100, 64), causal=True),
     "attention, 128": lambda: heads((1, 2, 70, 128), (1, 1, 200, 128), deterministic=True),
     "attention, 256": lambda: forward(
         kernels.attention, randn(1, 2, 200, 256), randn(1, 1, 200, 256), randn(1, 1, 200, 256)

@@ -40,6 +40,7 @@ class Backward:
     dq: bool = True  # whether the kernel adds to dq; otherwise _attention_dq.py computes it
     ragged: bool = False  # sequences of different lengths lie one behind the other
     softcap: bool = False
+    whole: bool = False  # whether the last CTA of a head has all its keys
 
     square = True  # values have as many elements as keys
 
@@ -405,6 +406,7 @@ class Warpgroup:
         for each in (*self.dk, *self.dv):
             ptx.inst.mov.f32(each, 0.0)
         self._wait_for_keys()
+        self.ends = tile.key + self.first_key + 64 > tile.N
         for _ in tile.heads():
             index = tile.first
             for until, masked in self._stretches():
@@ -504,6 +506,9 @@ class Warpgroup:
         ptx.wgmma.fence()
         self._by_rows(self.dv, self.p, do_mn)
         if plan.dq:
+            if not plan.whole:
+                with ptx.if_(self.ends):
+                    self._clear_keys()
             self._stage_ds()
             ptx.bar.sync(EVERYONE, 128 * GROUPS)
             ptx.wgmma.fence()
@@ -613,7 +618,7 @@ class Warpgroup:
         """Makes the scores of queries that do not see a key -inf."""
         plan, tile = self.plan, self.tile
         first = index * plan.rows + signed((self.thread & 3) << 1)
-        key = signed(tile.key + self.first_key + ((self.thread >> 5) << 4) + ((self.thread & 31) >> 2))
+        key = signed(tile.key + self._key())
         for row in range(2):
             sees = key - tile.shift - first + 8 * row  # the first query of the block that sees the key
             for i, each in enumerate(self.scores):
@@ -624,6 +629,16 @@ class Warpgroup:
                     ptx.inst.selp.f32(each, each, -math.inf, sees <= column)
                 if plan.left:
                     ptx.inst.selp.f32(each, each, -math.inf, sees + tile.reach >= column)
+
+    def _clear_keys(self):
+        """Makes dS of keys that do not exist zero: where all scores of a query are far below 0, P of a score of 0 is infinite."""
+        exists = [self.tile.key + self._key() + 8 * half < self.tile.N for half in range(2)]
+        for i, each in enumerate(self.ds):
+            ptx.inst.selp.b32(each, each, 0, exists[i % 2])
+
+    def _key(self):
+        """The thread's first key of the CTA's; the other is 8 further."""
+        return self.first_key + ((self.thread >> 5) << 4) + ((self.thread & 31) >> 2)
 
     def _stage_ds(self):
         """Stores dS^T to shared memory, once the products of both warpgroups have read the one before.  Rows are keys, each of 64 queries."""

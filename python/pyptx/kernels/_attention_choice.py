@@ -21,6 +21,7 @@ from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel
 from pyptx.kernels._attention_gradient import gradient
 from pyptx.kernels._attention_mma import Mma, mma_attention_kernel
 from pyptx.kernels._attention_plan import MULTIPROCESSORS, Forward
+from pyptx.kernels._attention_small_forward import SmallForward, small_forward_kernel
 from pyptx.kernels._attention_sums import PAD
 from pyptx.kernels._attention_transposed import transpose_kernel
 from pyptx.kernels._call import compiling, constant_for_compiler, kept
@@ -91,15 +92,23 @@ def forward_of(dtype, cut: Forward):
 
 
 @functools.cache
+def small_forward(name, width, values, groups, blocks, *rest):
+    return small_forward_kernel(TYPES[name], SmallForward(width, values, blocks, groups, *rest))
+
+
+@functools.cache
 def choose(
-    name, width, values, right, left, softcap, long, square, ragged, sinks, deterministic, differentiable, other
+    name, width, values, right, left, softcap, long, square, small, ragged, sinks, deterministic, differentiable, other
 ):
-    """The forward kernel; joined with its backward if `differentiable`."""
+    """The forward kernel; joined with its backward if `differentiable`.  `small`: None, or `small_sizes`, and whether
+    _attention_small.py has the gradients."""
     masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks}
     if other.startswith("blackwell") and width <= 192 and values <= 128 and not ragged:
         forward = blackwell_attention_kernel(TYPES[name], Blackwell.of(width, values, **masks), other.split()[1])
     elif other:
         forward = mma_attention_kernel(TYPES[name], Mma.of(width, values, ragged=ragged, **masks))
+    elif small:
+        forward = small_forward(name, width, values, *small[:3], *masks.values())
     else:
         cut = dataclasses.replace(plan(width, values, right, left, softcap, long), sinks=sinks, ragged=ragged)
         if ragged:
@@ -107,19 +116,18 @@ def choose(
         forward = forward_of(TYPES[name], cut)
     if not differentiable:
         return forward
-    backward = gradient(
-        TYPES[name],
-        width,
-        values,
-        square=square,
-        right=right,
-        left=left,
-        softcap=softcap,
-        ragged=ragged,
-        deterministic=deterministic,
-        mma=bool(other),
-    )
+    own = small[:3] if small and small[3] and not sinks else None
+    backward = derivative(name, width, values, right, left, softcap, square, ragged, deterministic, bool(other), own)
     return differentiable_kernel(forward, backward, save_outputs=(0, 1), num_grad_inputs=4 if sinks else 3)
+
+
+@functools.cache
+def derivative(
+    name, width, values, right, left, softcap, square, ragged=False, deterministic=False, mma=False, small=None
+):
+    masks = {"right": right, "left": left, "softcap": softcap, "ragged": ragged}
+    how = {"square": square, "deterministic": deterministic, "mma": mma, "small": small}
+    return gradient(TYPES[name], width, values, **masks, **how)
 
 
 @functools.cache

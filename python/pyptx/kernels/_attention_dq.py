@@ -4,7 +4,8 @@ A CTA keeps 128 queries with their do, 64 for each warpgroup, and goes over bloc
 
     S = q k^T    dP = do v^T    dS = exp(scale S - lse) (dP - delta)    dq += dS k
 
-dS never leaves the registers: rounded, it is the operand A of the third product.
+dS never leaves the registers: rounded, it is the operand A of the third product.  Where such tiles are few and keys many, CTAs share the keys
+of a tile, and leave f32 values for another kernel to add up, in a fixed order.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pyptx.kernels._attention_results import clear_rows
 from pyptx.kernels._attention_sums import padded_begin
 from pyptx.kernels._attention_tiles import RaggedTile, Tiles, apply, signed
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import smem_address
+from pyptx.kernels._registers import divided, quotient, smem_address
 from pyptx.types import f32, s32, u32, u64
 
 __all__ = ["QueryGradient", "dq_kernel"]
@@ -32,6 +33,7 @@ class QueryGradient(Forward):
     ctas: int = 0
     turns: bool = False
     own_output: bool = False
+    parts: bool = False  # whether S CTAs share the keys of a tile
 
     @property
     def result(self) -> int:
@@ -55,7 +57,7 @@ class QueryGradient(Forward):
 
     @property
     def scalars(self) -> list:
-        return [*super().scalars, ("u32", "R")]
+        return [*super().scalars, ("u32", "R"), *[("u32", "S"), ("u32", "D")] * self.parts]
 
     @property
     def width_name(self) -> str:
@@ -63,26 +65,28 @@ class QueryGradient(Forward):
 
 
 def dq_kernel(dtype, plan: QueryGradient):
-    """The kernel from (q, k, v, do, sums) to dq.  Shapes are as in `wide_kernel`."""
+    """The kernel from (q, k, v, do, sums) to dq.  Shapes are as in `wide_kernel`.  In parts, dq is (S, B, H, M, D) in f32."""
 
     def tile(heads, length, width, rows):
         if plan.ragged:
             return Tile(length, heads, width, dtype, tma_box=(rows, 1, WIDE), packed=False, tma_swizzle="128B")
         return Tile("B", heads, length, width, dtype, tma_box=(1, 1, rows, WIDE), packed=False, tma_swizzle="128B")
 
-    def grid(H, M, B=1, P=None):
-        return (H * (M // plan.rows + P - 1) if P is not None else B * H * -(-M // plan.rows), 1, 1)
+    def grid(H, M, B=1, P=None, S=1):
+        return (H * (M // plan.rows + P - 1) if P is not None else S * B * H * -(-M // plan.rows), 1, 1)
 
     more = {"BEGINS": Tile("P", s32), "KEY_BEGINS": Tile("P", s32)} if plan.ragged else {}
     sums = Tile("H", 2, "R", f32) if plan.ragged else Tile("B", "H", 2, "R", f32)
 
     def body(Q, K, V, DO, SUMS, OUT, BEGINS=None, KEY_BEGINS=None):
-        tiles = RaggedTile(plan, *ptx.global_ptrs(BEGINS, KEY_BEGINS)) if plan.ragged else Tiles(plan)
+        of_length = PartTiles if plan.parts else Tiles
+        tiles = RaggedTile(plan, *ptx.global_ptrs(BEGINS, KEY_BEGINS)) if plan.ragged else of_length(plan)
         shared = Shared(plan, dtype)
         tid = reg.from_(ptx.special.tid.x(), u32)
         group = tid >> 7
         shared.initialise(tid == 0)
-        *maps, out_map = (tensor.tma_desc() for tensor in (Q, K, V, DO, OUT))
+        maps = [tensor.tma_desc() for tensor in (Q, K, V, DO)]
+        out_map = None if plan.parts else OUT.tma_desc()
         sums_, out = ptx.global_ptrs(SUMS, OUT)
         with ptx.if_(group == 0):
             ptx.setmaxnreg_dec(24)
@@ -93,18 +97,38 @@ def dq_kernel(dtype, plan: QueryGradient):
             QueryWarpgroup(plan, dtype, shared, tid & 127, group - 1).run(tiles, out_map, out, sums_)
         ptx.ret()
 
+    grids = (lambda H, M, P: grid(H, M, P=P)) if plan.ragged else (lambda B, H, M: grid(H, M, B))
+    if plan.parts:
+        grids = lambda S, B, H, M: grid(H, M, B, S=S)  # noqa: E731
     return kernel(
         in_specs=(
             tile("H", "M", "D", plan.rows), tile("HK", "N", "D", plan.keys), tile("HK", "N", "DV", plan.keys),
             tile("H", "M", "DV", plan.rows), sums, *more.values(),
         ),
-        out_specs=(tile("H", "M", "D", 64),),
+        out_specs=(Tile("S", "B", "H", "M", "D", f32) if plan.parts else tile("H", "M", "D", 64),),
         raw_params=plan.scalars,
-        grid=(lambda H, M, P: grid(H, M, P=P)) if plan.ragged else (lambda B, H, M: grid(H, M, B)),
+        grid=grids,
         block=(128 * (plan.groups + 1), 1, 1),
         reqntid=True,
         arch="sm_90a",
     )(with_tensors("attention_dq", ("Q", "K", "V", "DO", "SUMS", *more, "OUT"), body))  # fmt: skip
+
+
+class PartTiles(Tiles):
+    """The CTA's tile, of whose blocks of keys it has one of S parts."""
+
+    def _turn(self):
+        self.number, self.part = divided(reg.from_(ptx.special.ctaid.x(), u32), self.S)
+        return self.number, self.count
+
+    def _blocks(self):
+        super()._blocks()
+        blocks, first = self.last - self.first + 1, self.first
+        self.first, end = (
+            first + signed(quotient(apply(u32, ptx.inst.mul.lo.u32, blocks, part), self.S))
+            for part in (self.part, self.part + 1)
+        )
+        self.last = end - 1
 
 
 class Shared:
@@ -186,6 +210,22 @@ class QueryWarpgroup(Warpgroup):
             for each in self.out:
                 ptx.inst.mul.rn.f32(each, each, tiles.scale)
             self._output(out_map, out)
+
+    def _output(self, out_map, out):
+        if not self.plan.parts:
+            super()._output(out_map, out)
+            return
+        tiles = self.tiles
+        lines = apply(u64, ptx.inst.mul.wide.u32, tiles.B * tiles.H, tiles.M)
+        lines = lines * apply(u64, ptx.inst.cvt.u64.u32, tiles.part)
+        for half in range(2):
+            row = tiles.row + self.number * 64 + self.first_row + 8 * half
+            at = (lines + tiles.sums_at(row)) * apply(u64, ptx.inst.mul.wide.u32, tiles.D, 4)
+            to = out + at + apply(u64, ptx.inst.mul.wide.u32, self.first_column, 4)
+            with ptx.if_(row < tiles.M):
+                for group in range(self.plan.width // 8):
+                    pair = self.out[4 * group + 2 * half : 4 * group + 2 * half + 2]
+                    ptx.inst.st.global_.v2.f32(ptx.addr(to, 32 * group), pair, pred=8 * group < tiles.D)
 
     def _begin_tile(self, sums):
         plan = self.plan

@@ -38,6 +38,7 @@ from pyptx.kernels._attention_choice import plan
 from pyptx.kernels._attention_e4m3 import attention_of_e4m3, ragged_attention_of_e4m3
 from pyptx.kernels._attention_parts import are_quicker, given_back, in_parts, of_cache, of_few_queries
 from pyptx.kernels._attention_plan import taken_together
+from pyptx.kernels._attention_small import small_sizes
 from pyptx.kernels._call import compiling, is_loose, recorded
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._target import simulated
@@ -315,9 +316,13 @@ def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: b
     if not right:  # CTAs in pairs, if there is a tile for both
         long = long and not traced and -(-queries // 128) % 2 == 0
     cut = plan(wide, wide_values, right, left, softcap, long)
-    options["together"] = taken_together(cut, batch * heads, per, queries, keys, traced)
     square = True if width == values else False  # noqa: SIM210
-    return (type_name(q), wide, wide_values, right, left, softcap, long, square), options, few, quicker
+    small = None if traced else small_sizes(queries, keys, wide)
+    if small:
+        small = (*small, square and per == 1)
+    else:
+        options["together"] = taken_together(cut, batch * heads, per, queries, keys, traced)
+    return (type_name(q), wide, wide_values, right, left, softcap, long, square, small), options, few, quicker
 
 
 _planned_once = functools.lru_cache(maxsize=4096)(_planned)
@@ -354,7 +359,7 @@ def _ragged(q, k, v, masks: Masks, sinks, cu_seqlens, lse: bool, deterministic: 
     q, k, v = (dense(each).contiguous() if other else dense(each) for each in (q, k, v))
     width, values = q.shape[2], v.shape[2]
     square = True if width == values else False  # noqa: SIM210
-    key = (type_name(q), choice.rounded(width), choice.rounded(values), *masks.flags, True, square)
+    key = (type_name(q), choice.rounded(width), choice.rounded(values), *masks.flags, True, square, None)
     run = choice.made(q, "choose", *key, True, bool(beside), _is_deterministic(q, deterministic), differentiable, other)
     tensors, sums = (q, k, v, *beside, *begins), (q.shape[1], q.shape[0])
     return result_of(run, tensors, masks.options(width, 0), sums, lse, out, not other)

@@ -1,0 +1,169 @@
+"""Gradients of `kernels.attention` whose kernels are chosen by lengths, against float64: of short sequences, and of few queries with many keys."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+from test_attention import devices, near, reference, tensors  # noqa: E402
+
+import pyptx  # noqa: E402
+from pyptx import assembler, kernels  # noqa: E402
+from pyptx.kernels import _attention_gradient as gradient  # noqa: E402
+from pyptx.kernels._attention_dq import QueryGradient, dq_kernel  # noqa: E402
+from pyptx.kernels._attention_small import Small, small_kernel, small_sizes  # noqa: E402
+from pyptx.kernels._attention_small_forward import SmallForward, small_forward_kernel  # noqa: E402
+from pyptx.types import bf16  # noqa: E402
+
+needs_ptxas = pytest.mark.skipif(
+    not any(row.name.startswith("ptxas") and "PTX up to" in row.name for row in assembler.found()),
+    reason="skipped: no ptxas",
+)
+
+
+def on_hopper(device):
+    if device != "cpu":
+        return contextlib.nullcontext()
+    stack = contextlib.ExitStack()
+    stack.enter_context(kernels.simulated_target("sm_90a"))
+    stack.enter_context(pyptx.simulator(check="all"))
+    return stack
+
+
+def compare(device, q, k, v, g, options, *, of_lse=False, bound=6e-3):
+    """The gradients of q, k and v beside float64's; they are returned."""
+    inputs = [each.detach().requires_grad_() for each in (q, k, v)]
+    exact = [each.detach().double().requires_grad_() for each in (q, k, v)]
+    masks = {name: value for name, value in options.items() if name != "deterministic"}
+    want, want_lse = reference(*exact, **masks)
+    with on_hopper(device):
+        o, lse = kernels.attention(*inputs, **options, lse=True)
+        results, pulls = ([o, lse], [g, torch.ones_like(lse)]) if of_lse else ([o], [g])
+        got = torch.autograd.grad(results, inputs, pulls)
+    results = [want, want_lse] if of_lse else [want]
+    for one, other in zip(got, torch.autograd.grad(results, exact, [each.double() for each in pulls]), strict=True):
+        near(one, other, bound)
+    return got
+
+
+@devices
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ((2, 3, 64, 64, 64), {}),
+        ((1, 2, 49, 49, 32), {"scale": 0.3}),
+        ((1, 2, 1, 128, 64), {"causal": True}),
+        ((1, 2, 100, 100, 64), {"causal": True}),
+        ((1, 2, 128, 128, 128), {"softcap": 2.0}),
+        ((1, 1, 65, 17, 96), {}),
+        ((1, 1, 100, 30, 40), {"causal": True, "softcap": 1.5}),
+        ((1, 1, 128, 128, 64), {"causal": True, "window": 40}),
+        ((2, 1, 33, 90, 128), {"window": 9}),
+        ((1, 1, 3, 5, 8), {}),
+    ],
+    ids=str,
+)
+def test_short_sequences(device, shape, options):
+    """Queries that see no key, rows and columns that do not exist, and the gradient of lse among them."""
+    batch, heads, queries, keys, width = shape
+    sizes = [(batch, heads, length, width) for length in (queries, keys, keys, queries)]
+    seen = not options.get("causal") or keys >= queries  # or lse is infinite
+    for dtype in (torch.bfloat16, torch.float16) if width == 64 else (torch.bfloat16,):
+        given = tensors(device, *sizes, dtype=dtype)
+        got = compare(device, *given, options, of_lse=seen)
+        if device != "cpu":
+            again = compare(device, *given, options, of_lse=seen)
+            assert all(torch.equal(one, other) for one, other in zip(got, again, strict=True))
+
+
+def test_which_sequences_are_short():
+    assert small_sizes(64, 64, 64) == (1, 1, True) and small_sizes(128, 65, 128) == (2, 2, False)
+    assert small_sizes(129, 64, 64) is small_sizes(64, 129, 64) is small_sizes(64, 64, 192) is None
+
+
+def test_heads_between_others():
+    """q, k and v of (B, M, H, D), as projections leave them."""
+    given = [each.transpose(1, 2) for each in tensors("cpu", *[(2, 40, 3, 64)] * 4)]
+    compare("cpu", *given, {})
+
+
+@needs_ptxas
+@pytest.mark.parametrize("masks", [(), ("right",), ("right", "left", "softcap")], ids=str)
+@pytest.mark.parametrize("width", [64, 128])
+def test_registers_of_short_sequences(width, masks, recwarn):
+    """As many CTAs find room as the kernels say, nothing spills, and no product waits for another."""
+    told = dict.fromkeys(masks, True)
+    for queries, keys in ((64, 64), (128, 128), (64, 100), (100, 64)):
+        groups, blocks, whole = small_sizes(queries, keys, width)
+        sizes = {"B": 1, "H": 1, "M": queries, "N": keys, "D": width}
+        backward = Small(width, groups, blocks, whole, **told)
+        forward = SmallForward(width, width, blocks, groups, whole, **told)
+        for plan, made, more in (
+            (backward, small_kernel(bf16, backward), {}),
+            (forward, small_forward_kernel(bf16, forward), {"HK": 1, "DV": width}),
+        ):
+            found = made.resources(**sizes, **more)
+            assert found.spill_stores == 0 and found.blocks >= plan.together >= 1
+    assert not recwarn.list
+
+
+@devices
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ((1, 1, 1, 70, 600, 256, 256), {}),
+        ((1, 2, 1, 70, 700, 192, 128), {"causal": True}),
+        ((1, 1, 1, 130, 1100, 64, 64), {"causal": True, "window": 300, "deterministic": True}),
+        ((1, 1, 1, 9, 1100, 72, 72), {"softcap": 3.0, "deterministic": True}),
+    ],
+    ids=str,
+)
+def test_few_queries_in_parts(device, shape, options, monkeypatch):
+    parts, parts_of = [], gradient.parts_of
+    monkeypatch.setattr(gradient, "parts_of", lambda *given: parts.append(parts_of(*given)) or parts[-1])
+    batch, heads, shared, queries, keys, width, values = shape
+    sizes = (heads, queries, width), (shared, keys, width), (shared, keys, values), (heads, queries, values)
+    compare(device, *tensors(device, *[(batch, *each) for each in sizes]), options)
+    assert len(parts) == 1 < parts[0]
+
+
+def test_how_many_parts():
+    cut = QueryGradient(256, 256, 64)
+    assert gradient.parts_of(cut, (2, 4, 300, 256), 3000) == 5  # 24 tiles
+    assert gradient.parts_of(cut, (1, 1, 64, 256), 1 << 20) == 132
+    assert gradient.parts_of(cut, (1, 67, 64, 256), 1 << 20) == 1 == gradient.parts_of(cut, (1, 1, 64, 256), 200)
+
+
+@needs_ptxas
+def test_registers_of_parts():
+    sizes = {"B": 1, "H": 1, "HK": 1, "M": 300, "N": 3000, "D": 256, "DV": 256, "R": 384, "S": 5}
+    found = dq_kernel(bf16, QueryGradient(256, 256, 64, parts=True)).resources(**sizes)
+    assert found.spill_stores == 0
+
+
+@devices
+@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("length", [49, 150, 200])
+def test_scores_far_below_zero(device, length, deterministic, width):
+    """Of a key behind the last one, whose score is 0, P would be infinite: 0 times that must not reach dq."""
+    q, k, v, g = tensors(device, *[(1, 1, length, width)] * 4)
+    q, k = (0.1 * q + 4).bfloat16(), (0.5 * k - 4).bfloat16()
+    compare(device, q, k, v, g, {"deterministic": deterministic}, bound=5e-2)
+
+
+def test_scores_far_below_zero_of_sequences():
+    q, k, v, g = tensors("cpu", *[(200, 1, 64)] * 4)
+    q, k = (0.1 * q + 4).bfloat16(), (0.5 * k - 4).bfloat16()
+    inputs = [each.requires_grad_() for each in (q, k, v)]
+    begins = torch.tensor([0, 50, 200], dtype=torch.int32)
+    with on_hopper("cpu"):
+        got = torch.autograd.grad(kernels.attention(*inputs, cu_seqlens=begins), inputs, g)
+    for start, end in ((0, 50), (50, 200)):
+        exact = [each[start:end].detach().double().transpose(0, 1)[None].requires_grad_() for each in inputs]
+        want = torch.autograd.grad(reference(*exact)[0], exact, g[start:end].double().transpose(0, 1)[None])
+        for one, other in zip(got, want, strict=True):
+            near(one[start:end].transpose(0, 1)[None], other, 5e-2)
