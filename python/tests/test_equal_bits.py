@@ -70,7 +70,7 @@ def fp8(*shape):
 
 def three_ctas():
     """A product whose tiles are three for each CTA."""
-    with mock.patch.object(_matmul_hopper, "MULTIPROCESSORS", 3):
+    with mock.patch.dict(_matmul_hopper.CLUSTERS, {1: 3}):
         epilogue = Epilogue(bf16, "gelu", bf16)
         return product_kernel.__wrapped__(Config(128, 256, 4, beside=2), bf16, epilogue=epilogue)
 

@@ -39,8 +39,9 @@ from pyptx.kernels._matmul_choice import (  # noqa: E402
 )  # fmt: skip
 from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul_mma import mma_kernel  # noqa: E402
+from pyptx.kernels._matmul_once import in_one_wave, tiles  # noqa: E402
 from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
-from pyptx.kernels._matmul_tiles import Config  # noqa: E402
+from pyptx.kernels._matmul_tiles import CLUSTERS, Config  # noqa: E402
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32  # noqa: E402
 
 F = torch.nn.functional
@@ -90,16 +91,19 @@ def test_any_shape(device, m, n, k, majors, dtype, activation, biased, residual,
 
 
 # The kernels of Hopper, which CPU tensors do not reach through `matmul`, on the simulator.
+ALONE = {"overlap": False, "swing": False, "once": True}  # the tile of its cluster
 CUTS = [
     Config(64, 96, 8, 1), PAIR,
     Config(128, 128, 3), Config(128, 128, 3, cm=2), Config(128, 128, 3, cn=2, group=1), Config(128, 64, 3, overlap=False), Config(64, 64, 3, 1),
     Config(256, 128, 3, cm=2), Config(128, 192, 4), Config(), *SPLITS, Config.split(128, 64, 3), Config.split(128, 96, 4), Config.split(64, 128, 4, 1, parts=4),
     Config(128, 144, 4), Config(128, 160, 3, cm=2), Config(128, 96, 3, cn=2), Config(64, 192, 3, 1), Config(128, 224, 3), Config(128, 64, 3, cm=2),
-    Config(64, 48, 3, 1, ahead=2), Config(64, 112, 3, 1, cm=2, ahead=4),
+    Config(64, 48, 3, 1, ahead=2), Config(64, 112, 3, 1, cm=2, ahead=4), Config(128, 80, 4, cm=2, cn=4, **ALONE), Config(64, 96, 4, 1, cm=4, cn=2, **ALONE),
+    Config(256, 160, 4, cn=2, **ALONE), Config(192, 144, 5, 3, cn=4, **ALONE), Config(128, 192, 4, cm=2, cn=2),
 ]  # fmt: skip
 TURNED = [
     Config(64, 64, 3, 1, turned=True), Config(64, 256, 3, 1, turned=True), Config(128, 144, 4, turned=True), Config(128, 128, 3, cm=2, turned=True),
     Config(128, 160, 3, cn=2, overlap=False, turned=True), Config(64, 96, 3, 1, turned=True), Config(64, 64, 3, 1, cn=2, turned=True, ahead=4),
+    Config(64, 160, 5, 1, cm=4, turned=True, **ALONE), Config(256, 112, 4, turned=True, **ALONE),
 ]  # fmt: skip
 STREAMS = [StreamConfig(32, 3, 64, 3, once=True), StreamConfig(24, 2, 64, 3, once=True), StreamConfig(16, 1, 64, 3), StreamConfig(64, 2, 64, 3, once=True), StreamConfig(32, 1, 128, 3, 2), StreamConfig(16, 4, 128, 3, 2, once=True), StreamConfig(32, 2, 64, 2, once=True, deep=2, late=True, ahead=2), StreamConfig(16, 1, 128, 2, late=True, ahead=1), StreamConfig(64, 4, 72, 3, once=True, tall=True), StreamConfig(128, 3, 56, 3, once=True, tall=True), StreamConfig(64, 1, 48, 3, tall=True), StreamConfig(64, 2, 32, 3, 2, once=True, tall=True, deep=2), StreamConfig(40, 2, 72, 2, once=True, tall=True, deep=2), StreamConfig(208, 3, 64, 3, once=True), StreamConfig(256, 2, 64, 3, once=True)]  # fmt: skip
 eights = st.integers(1, 40).map(lambda i: 8 * i)
@@ -140,8 +144,9 @@ def test_turned(cut, m, n, k, majors, batch):
 @pytest.mark.parametrize("majors", [(True, True), (True, False), (False, True)], ids=str)
 def test_tiles_that_end_with_the_matrix(clusters, majors, monkeypatch):
     """A CTA has several tiles, whole ones and such as are left out in part."""
-    monkeypatch.setattr(_matmul_hopper, "MULTIPROCESSORS", 4)
-    kernel = product_kernel.__wrapped__(Config(64, 64, 2, 1, inside=True, **clusters), bf16, *majors)
+    c = Config(64, 64, 2, 1, inside=True, **clusters)
+    monkeypatch.setitem(_matmul_hopper.CLUSTERS, c.ctas, 4 // c.ctas)
+    kernel = product_kernel.__wrapped__(c, bf16, *majors)
     a, b = torch.randn(152, 200).bfloat16(), torch.randn(200, 216).bfloat16()
     stored = a if majors[0] else a.mT.contiguous(), b.mT.contiguous() if majors[1] else b
     assert distance(kernel(*stored), a.double() @ b.double()) < 5e-3
@@ -150,7 +155,7 @@ def test_tiles_that_end_with_the_matrix(clusters, majors, monkeypatch):
 @pytest.mark.parametrize("bn", [64, 144, 160, 192])
 def test_a_cta_of_many_tiles_stores_what_it_made(bn, monkeypatch):
     """Of one part a tile, three and two: its buffers are not written before the copy that reads them has."""
-    monkeypatch.setattr(_matmul_hopper, "MULTIPROCESSORS", 2)
+    monkeypatch.setitem(_matmul_hopper.CLUSTERS, 1, 2)
     kernel = product_kernel.__wrapped__(Config(128, bn, 3), bf16)
     a, b = torch.randn(264, 72).bfloat16(), torch.randn(456, 72).bfloat16()
     assert distance(kernel(a, b), a.double() @ b.double().mT) < 5e-3
@@ -160,7 +165,7 @@ def test_a_cta_of_many_tiles_stores_what_it_made(bn, monkeypatch):
 @pytest.mark.parametrize("k", [64, 256, 384, 512, 640])
 def test_scales_of_blocks_over_many_tiles(k, residual, monkeypatch):
     """Each tile's first two steps begin while the one before is stored; of a K of one step, the second adds zeros."""
-    monkeypatch.setattr(_matmul_hopper, "MULTIPROCESSORS", 2)
+    monkeypatch.setitem(_matmul_hopper.CLUSTERS, BLOCKS.ctas, 1)
     kernel = product_kernel.__wrapped__(
         BLOCKS, e4m3, epilogue=Epilogue(None, None, bf16 if residual else None, "block")
     )
@@ -659,6 +664,7 @@ MEASURED = [  # M, N, K, whether B is stored (N, K): the tile that docs/performa
     (2560, 2560, 2560, False, (128, 208, True)), (4096, 2112, 7168, True, (128, 176, False)), (256, 6144, 4096, True, (128, 96, False)),
     (256, 7168, 2048, True, (128, 112, False)), (768, 768, 768, True, (64, 96, False)), (4096, 4096, 14336, False, (128, 256, False)),
     (4096, 4096, 4096, True, (128, 256, False)), (50176, 96, 96, True, (192, 96, False)), (50176, 384, 96, False, (128, 192, False)),
+    (256, 28672, 4096, False, (128, 256, False)), (2048, 2048, 2048, True, (128, 256, False)), (1280, 1280, 1280, True, (128, 112, False)),
 ]  # fmt: skip
 
 
@@ -669,9 +675,10 @@ def test_what_measured_best_is_chosen(m, n, k, b_k_major, tile):
     assert not configuration(m, n, k, 1, 16, b_k_major).turned  # what has an epilogue
 
 
-RAGGED_SHAPES = [  # M, N, K, whether B is stored (N, K): a tile, and the CTAs that share its columns
-    (3000, 3000, 3000, True, (128, 192, 2)), (3000, 3000, 3000, False, (128, 192, 2)), (5000, 5000, 5000, True, (192, 192, 2)),
-    (1500, 3000, 4096, False, (192, 192, 1)), (1500, 3000, 4096, True, (128, 144, 1)),
+RAGGED_SHAPES = [  # M, N, K, whether B is stored (N, K): a tile, and the CTAs that share its columns and its rows
+    (3000, 3000, 3000, True, (128, 192, 2, 1)), (3000, 3000, 3000, False, (128, 192, 2, 1)), (5000, 5000, 5000, True, (128, 256, 2, 2)),
+    (1500, 3000, 4096, False, (192, 192, 1, 1)), (1500, 3000, 4096, True, (128, 144, 1, 1)), (2200, 2200, 2200, True, (256, 160, 1, 2)),
+    (2200, 2200, 2200, False, (256, 160, 1, 2)), (1800, 1800, 1800, False, (192, 160, 1, 4)), (1400, 1400, 1400, True, (128, 144, 2, 2)),
 ]  # fmt: skip
 
 
@@ -680,12 +687,12 @@ def test_rows_that_begin_within_a_sector_are_shared(m, n, k, b_k_major, tile):
     """Of a tensor's own strides: 3000 bf16 are 16 bytes modulo 32."""
     a, b = torch.empty(m, k, dtype=torch.bfloat16), torch.empty((n, k) if b_k_major else (k, n), dtype=torch.bfloat16)
     widths = [_matmul_torch.Seen(each).width for each in (a, b)]
+    p = Problem(m, n, k, None, bf16, bf16, True, b_k_major, *widths, on_gpu=False)
+    c = configuration(m, n, k, 1, 16, b_k_major, plain=True, ragged=(widths[0] == 16, widths[1] == 16))
+    assert (c.bm, c.bn, c.cm, c.cn) == tile
+    assert c.l2 == ("128B" if 16 in widths else "256B")
     with kernels.simulated_target("sm_90a"):
-        made = kernel_of(Problem(m, n, k, None, bf16, bf16, True, b_k_major, *widths, on_gpu=False))
-    bm, bn, cm = tile
-    kept = [replace(Config(bm, bn, stages, bm // 64 if bm == 192 else 2, cm), l2=l2, inside=ends)
-            for stages in (3, 4, 5) for l2 in ("128B", "256B") for ends in (False, True)]  # fmt: skip
-    assert made in [product_kernel(c, bf16, True, b_k_major, bf16, False, Epilogue()) for c in kept]
+        assert kernel_of(p) is product_kernel(inside(c, p), bf16, True, b_k_major, bf16, False, Epilogue())
 
 
 @pytest.mark.parametrize("config", [c for c, *_ in RAGGED], ids=str)
@@ -732,6 +739,7 @@ def test_tiles_lie_inside_of_the_matrix():
     )
     assert not moved(tile, 256, 6144, 4096)  # nothing lies outside
     assert not moved(tile, 250, 6144, 4096)  # or but few rows
+    assert moved(replace(tile, cm=2), 384, 6144, 4096)  # all of a tile of a pair
     assert not moved(tile, 100, 6144, 4096)  # the matrix is smaller
     assert not moved(tile, 200, 6144, 4096, activation="swiglu")
 
@@ -740,6 +748,8 @@ ONE_WAVE = [  # M, N, K, whether B is stored (N, K): a tile, whether it is turne
     (256, 4096, 4096, False, (64, 128, True, 1, 2)), (192, 4096, 4096, True, (64, 96, True, 1, 2)), (300, 4096, 4096, True, (64, 160, True, 1, 2)),
     (256, 6144, 4096, True, (128, 96, False, 2, 1)), (256, 6144, 4096, False, (128, 96, False, 2, 1)), (192, 6144, 4096, False, (128, 96, True, 1, 2)),
     (100, 7168, 4096, True, (64, 112, True, 4, 1)), (128, 7168, 2048, True, (64, 112, False, 2, 1)), (2048, 512, 4096, True, (64, 128, False, 1, 2)),
+    (520, 6144, 4096, True, (192, 144, False, 1, 1)), (768, 1536, 4096, True, (64, 160, False, 4, 1)), (768, 768, 8192, False, (64, 80, True, 2, 2)),
+    (256, 2560, 7168, False, (64, 96, True, 4, 1)), (160, 6144, 4096, True, (64, 160, True, 4, 1)),
 ]  # fmt: skip
 
 
@@ -751,8 +761,34 @@ def test_clusters_that_share_fill_the_gpu_once(m, n, k, b_k_major, cut):
     assert of_hopper(m, n, k, b_k_major) is product_kernel(inside(c, p), bf16, True, b_k_major, bf16, False, Epilogue())
 
 
+WIDEST = sorted({(c.bm, c.turned): c for c, _ in sorted(tiles(True), key=lambda each: each[0].bn)}.values(), key=str)
+
+
+@needs_ptxas
+@pytest.mark.parametrize("config", WIDEST, ids=str)
+def test_tiles_of_one_wave_assemble(config):
+    found = product_kernel(config, bf16).resources(M=4096, N=4096, K=4096)
+    assert found.spill_stores == 0 and found.dynamic_shared <= 232448
+
+
+@pytest.mark.parametrize("b_k_major", [True, False])
+def test_clusters_of_one_wave_run_at_once(b_k_major):
+    """As far as there are clusters so small; with few steps, and an epilogue, tiles that are stored beside the next one are as quick."""
+    for m, n in ((520, 6144), (768, 768), (1536, 768), (1024, 1024), (300, 700)):
+        c, _ = in_one_wave(m, n, 4096, b_k_major, (False, False))
+        rows, columns = (n, m) if c.turned else (m, n)
+        assert -(-rows // (c.bm * c.cm)) * -(-columns // (c.bn * c.cn)) <= CLUSTERS[c.ctas]
+        assert b_k_major or c.turned or c.bn % 64 == 0
+    assert in_one_wave(4096, 4096, 4096, b_k_major, (False, False)) is None
+    assert in_one_wave(768, 768, 1024, b_k_major, (False, False)) is None
+    assert configuration(768, 768, 8192, 1, 16, b_k_major, plain=True).once
+    assert not configuration(768, 768, 8192, 1, 16, b_k_major).once
+
+
 def test_pairs_that_share_columns_may_have_an_epilogue():
     assert fills_once(Problem(256, 4096, 4096, None, bf16, bf16, b_k_major=False, epilogue=Epilogue(bf16))) == PAIR
+    assert fills_once(Problem(256, 6144, 4096, None, bf16, bf16)).once
+    assert not fills_once(Problem(256, 6144, 4096, None, bf16, bf16, epilogue=Epilogue(bf16))).once
     assert of_hopper(512, 2112, 7168, False) is not product_kernel(PAIR, bf16, True, False, bf16, False, Epilogue())
     assert fills_once(Problem(192, 4096, 14336, None, bf16, bf16)) is None  # a stream
 

@@ -418,4 +418,4 @@ def blackwell_kernel(
     if product.columns // (c.cm if epilogue.gated else 1) % product.chunk:
         raise ValueError(f"{c}: columns of C are stored {product.chunk} at a time")
     name = "blackwell_grouped_matmul" if grouped else "blackwell_matmul"
-    return kernel_of_tiles(product, name, MULTIPROCESSORS, THREADS, LINES, arch)
+    return kernel_of_tiles(product, name, MULTIPROCESSORS // c.ctas, THREADS, LINES, arch)

@@ -12,8 +12,9 @@ from pyptx.kernels._matmul_blackwell import blackwell_cut, blackwell_kernel
 from pyptx.kernels._matmul_cuts import cut_of, small_cut
 from pyptx.kernels._matmul_hopper import product_kernel
 from pyptx.kernels._matmul_mma import Cut, mma_kernel
+from pyptx.kernels._matmul_once import copying, in_one_wave, with_one_tile
 from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel
-from pyptx.kernels._matmul_tiles import MOST_GROUPS, MULTIPROCESSORS, ROW, Config
+from pyptx.kernels._matmul_tiles import CLUSTERS, MOST_GROUPS, MULTIPROCESSORS, ROW, Config
 from pyptx.kernels._target import family
 from pyptx.types import PtxType, bf16, e4m3, s8
 
@@ -216,7 +217,9 @@ def fills_once(p: Problem) -> Config | None:
     if p.m <= 192:
         return None
     if 120 < 2 * -(-p.n // 96) <= MULTIPROCESSORS:
-        return WIDE_PAIR if p.b_k_major else WIDE_PAIR_OF_KN
+        if not p.b_k_major:
+            return WIDE_PAIR_OF_KN
+        return with_one_tile(WIDE_PAIR, True) if p.epilogue == NOTHING else WIDE_PAIR
     return PAIR if in_halves(p.n) and not p.b_k_major and not is_long(p) else None
 
 
@@ -232,9 +235,9 @@ def once_of(p: Problem) -> Config | None:
 
 
 def inside(c: Config, p: Problem) -> Config:
-    """The configuration with `Config.inside`, if the matrix is as large as a tile and some tile would reach more than 7 rows beyond it."""
+    """The configuration with `Config.inside`, if the matrix is as large as a tile and some cluster would reach more than 7 rows beyond it."""
     sizes = (p.n, p.m) if c.turned else (p.m, p.n)
-    behind = max(-size % tile for size, tile in zip(sizes, (c.bm, c.bn), strict=True))
+    behind = max(-size % tile for size, tile in zip(sizes, (c.bm * c.cm, c.bn * c.cn), strict=True))
     small = any(size < tile for size, tile in zip(sizes, (c.bm, c.bn), strict=True))
     return c if small or behind < 8 or p.epilogue.gated or c.parts > 1 or p.pitched else replace(c, inside=True)
 
@@ -294,7 +297,7 @@ def slim(bn: int, alone: float, pair: float) -> list:
 # or 144 columns fetch more than they need, unless the tile is turned: then these are rows of A.
 CANDIDATES = (
     (Config(128, 256, 4), (0.680, 1.79), (0.672, 1.97)),
-    (Config(128, 224, 3), (0.593, 2.11), (0.665, 1.95)),
+    (Config(128, 224, 3), (0.593, 2.11), (0.674, 1.90)),
     (Config(128, 208, 4), (0.547, 2.50), None),
     (Config(128, 208, 5, turned=True), None, (0.520, 3.20)),
     (Config(128, 192, 4), (0.500, 1.94), (0.492, 2.03)),
@@ -317,16 +320,17 @@ CANDIDATES = (
     (Config(64, 96, 8, consumers=1), (0.172, 1.40), None),
     (Config(64, 96, 8, consumers=1, turned=True), None, (0.172, 1.40)),
     (Config(64, 64, 10, consumers=1), (0.143, 1.00), (0.140, 1.03)),
-    (Config(64, 80, 11, consumers=1, cm=2), (0.150, 2.40), None),
-    *slim(96, 0.203, 0.148), *slim(112, 0.224, 0.163), *slim(128, 0.242, 0.183), *slim(144, 0.242, 0.203),
+    (Config(64, 80, 11, consumers=1, cm=2), (0.156, 2.40), None),
+    *slim(96, 0.203, 0.154), *slim(112, 0.224, 0.163), *slim(128, 0.242, 0.183), *slim(144, 0.255, 0.203),
     *slim(160, 0.247, 0.219), *slim(176, 0.264, 0.243), *slim(192, 0.272, 0.255), *slim(208, 0.303, 0.284),
     *slim(224, 0.319, 0.298), *slim(240, 0.339, 0.319), *slim(256, 0.356, 0.340),
 )  # fmt: skip
-# If rows of A or B begin within a sector of L2 (strides of 16 bytes modulo 32), a copy takes 2.4 ns for each row instead of some 1.5, and
-# more if L2 reads 256 bytes at a time.  Then CTAs of a cluster that share rows save more than the cluster costs.
-RAGGED_ROW, ROW_OF_SECTORS, RAGGED_READ = 2.4e-3, 1.5e-3, "128B"
+# If rows of A or B begin within a sector of L2 (strides of 16 bytes modulo 32), copies take longer, and more so if L2 reads 256 bytes at a time.
+# Then CTAs of a cluster that share rows save more than the cluster costs.
+RAGGED_READ = "128B"
 RAGGED = (
     (Config(128, 256, 4, cm=2), (0.740, 1.79), (0.740, 1.97)),
+    (Config(128, 256, 4, cm=2, cn=2), (0.700, 1.80), (0.700, 1.80)),
     (Config(192, 192, 3, consumers=3), (0.753, 2.00), (0.753, 2.00)),
     (Config(192, 192, 3, consumers=3, cm=2), (0.850, 2.90), (0.850, 2.90)),
     (Config(128, 192, 4, cm=2), (0.590, 0.60), (0.590, 0.60)),
@@ -345,6 +349,9 @@ MANY = 8
 WIDE = ((Config(128, 256, 4), (0.684, 2.06), (0.684, 2.06)), (Config(128, 192, 4), (0.530, 1.86), (0.530, 1.86)))
 # From so many waves on, smaller ones cost so much more for the same reason.
 SOME, SMALLER = 4, 1.05
+
+# Clusters that have one tile each are taken where they take less than this part of the time of the others.
+GAIN = 0.945
 
 # With a K above this, of many waves, pairs of CTAs share columns of B: 1.5 % quicker in a long run, at the limit of power; with 8192 slower.
 LONG_K = 12288
@@ -369,34 +376,26 @@ def estimate(
     """The configuration whose waves take the least time, and how many microseconds about.
 
     grouped: the products are `batch` groups, and tiles are stored in parts of 64 columns.  gated: B has 2 n columns, and tiles are stored in
-    parts of 128 bytes of half of the columns.  plain: values of 16 bits and no epilogue; the tile may be turned, have three consumers, or
-    come in pairs.  ragged: whether rows of A, and rows of B, begin within a sector of L2.
+    parts of 128 bytes of half of the columns.  plain: values of 16 bits and no epilogue; the tile may be turned, have three consumers, come
+    in clusters, or be the only one of its cluster.  ragged: whether rows of A, and rows of B, begin within a sector of L2.
     """
     n = 2 * n if gated else n
 
     def waves(c):
         rows, columns = (n, m) if c.turned else (m, n)
         tiles = -(-rows // (c.bm * c.cm)) * -(-columns // (c.bn * c.cn)) * batch
-        return -(-tiles // (MULTIPROCESSORS // c.ctas))
+        return -(-tiles // CLUSTERS[c.ctas])
 
     def microseconds(candidate):
         c, *costs = candidate
         block, wave = costs[not b_k_major]
         more = SMALLER if c.bm * c.bn < 128 * 256 and waves(WIDE[0][0]) >= SOME else 1
-        return waves(c) * (-(-k // 64) * max(block, copying(c)) + wave) * more
-
-    def copying(c):
-        """The microseconds that the copies of a CTA take for each 64 of K, where rows are ragged."""
-        if not any(ragged):
-            return 0
-        of_a, of_b = (RAGGED_ROW if each else ROW_OF_SECTORS for each in ragged)
-        of_rows, of_columns = (of_b, of_a) if c.turned else (of_a, of_b)
-        return c.bm // c.cn * of_rows + c.bn // c.cm * of_columns
+        return waves(c) * (-(-k // 64) * max(block, copying(c, ragged)) + wave) * more
 
     def shares_few(c):
         """Whether pairs along the wide side of their tiles are quick: if the matrix is no wider there than it is high.  For groups that was
         not measured."""
-        return c.cn == 1 or (not grouped and (m <= n if c.turned else n <= m))
+        return c.cn <= c.cm or (not grouped and (m <= n if c.turned else n <= m))
 
     unit = 2 * ROW * 8 // out_bits if gated else 64 if grouped else out_bits
     # Of few rows or columns most of a wide tile would lie outside; of groups that was not measured.
@@ -408,7 +407,10 @@ def estimate(
         and (each[0].turned or each[0].consumers == 3) <= plain and shares_few(each[0])
     ]  # fmt: skip
     best = min(legal, key=microseconds)
-    c, *_ = best
+    c, time = best[0], microseconds(best)
+    once = in_one_wave(m, n, k, b_k_major, ragged) if plain and batch == 1 else None
+    if once and once[1] < GAIN * time:
+        c, time = once
     if any(ragged):
         c = replace(c, l2=RAGGED_READ)
     if grouped and gated and c.bm * c.bn == 128 * 256 and -(-n // c.bn) % 2 == 0:  # rows of A that two CTAs share
@@ -417,7 +419,7 @@ def estimate(
         c = replace(c, swing=False)
     elif plain and some is WIDE and c.bn == 256 and k > LONG_K and -(-m // 128) % 2 == 0:
         c = replace(c, cm=2, group=6)
-    return for_output(c, out_bits), microseconds(best)
+    return for_output(c, out_bits), time
 
 
 def for_output(c: Config, bits: int) -> Config:
@@ -490,10 +492,6 @@ def stream_of(m: int, n: int, k: int, b_k_major: bool = True) -> StreamConfig:
     if rows == 64:
         return made(1, 64, 1, 2, True)
     return made(1, 64, 4 if n <= 64 * 112 else 1, 1, True, ahead=AHEAD)
-
-
-# Clusters of so many CTAs of which as many fill the GPU once.
-CLUSTERS = {1: MULTIPROCESSORS, 2: 66, 3: 39, 4: 30}
 
 
 @functools.lru_cache(4096)

@@ -6,7 +6,7 @@
 What surprises, and why:
 
 - CTAs of a cluster that need the same rows of A, or the same columns of B, each fetch a part of them and multicast it.  A stage
-  is therefore free only when the consumers of all CTAs of the cluster have read it.
+  is therefore free only when the consumers of all CTAs that it goes to have read theirs.
 - One group of wgmma stays in flight while the next is issued; the stage before is released when the newer one is on its way.
 - Accumulators are rounded to 16-bit values in other registers, which are stored (_matmul_store.py) while the first products of the next
   tile run, two steps of which are in flight.  So the tensor cores wait only for the conversion.  An activation takes longer: accumulators
@@ -27,8 +27,8 @@ from pyptx.kernels._matmul_ahead import Line
 from pyptx.kernels._matmul_blocks import BlockSums, PairedSums
 from pyptx.kernels._matmul_store import Store, chunk_of
 from pyptx.kernels._matmul_tiles import (
+    CLUSTERS,
     MOST_GROUPS,
-    MULTIPROCESSORS,
     ROW,
     WARPGROUP,
     WORD,
@@ -80,7 +80,8 @@ class Product:
         self.packs = not self.ahead or (epilogue.activation is None and residual is None)
         self.halves = 2 if epilogue.gated else 1
         self.lines = self.lines_ahead() if self.ahead else []
-        self.buffers = self.buffers_ahead() if self.residual_copied else 2
+        every = self.blocks * (self.columns // self.chunk)
+        self.buffers = self.buffers_ahead() if self.residual_copied else every if c.once else 2
         # Registers for a thread of the producer and of a consumer, if equal shares (168, or 128 with three consumers) are too few.
         wide = self.blocks * c.bn >= 192 or (epilogue.scales == "block" and c.bn > 64) or (self.ahead and c.bn >= 112)
         self.registers = {2: (40, 232) if wide else None, 3: (32, 160)}.get(c.consumers)
@@ -136,7 +137,7 @@ class Product:
         if c.turned:
             self.maps = self.maps[1], self.maps[0], self.maps[2]
         self.ring = smem.alloc(u8, c.stages * self.stage_bytes, align=1024)
-        self.staged = smem.alloc(u8, c.consumers * self.buffers * self.buffer, align=1024)
+        self.staged = self.ring if c.once else smem.alloc(u8, c.consumers * self.buffers * self.buffer, align=1024)
         self.full, self.empty = smem.mbarrier(c.stages), smem.mbarrier(c.stages)
         if self.lines:
             self.kept = smem.alloc(b32, c.consumers * self.line_bytes // 4)
@@ -150,7 +151,7 @@ class Product:
         with ptx.if_(thread == 0):
             for stage in range(c.stages):
                 ptx.mbarrier.init(self.full[stage], 1)
-                ptx.mbarrier.init(self.empty[stage], c.cm * c.cn * c.consumers * WARPS)
+                ptx.mbarrier.init(self.empty[stage], (c.cm + c.cn - 1) * c.consumers * WARPS)
             if self.residual_copied:
                 for part in range(c.consumers * (self.columns // self.chunk)):
                     ptx.mbarrier.init(self.arrived[part], 1)
@@ -304,6 +305,8 @@ class Product:
                 self.sum_lines(store, thread + consumer * WARPGROUP, place.batch)
             else:
                 self.sum(store, place)
+            if c.once:  # the other consumers may still multiply what lies where this one stages its result
+                ptx.bar.sync(c.consumers + 1, WARPGROUP * c.consumers)
             if not self.ahead:
                 store.keep(place)
             store.turn(self.acc)
@@ -498,10 +501,14 @@ class Product:
         c = self.c
         self.before = reg.scalar(u32)
         lane = thread & 31
-        self.releases = lane < c.cm * c.cn
-        if c.cm * c.cn > 1:
-            self.there = reg.scalar(u32)
-            ptx.inst.mapa.shared__cluster.u32(self.there, address(self.empty), lane)
+        self.releases = lane < c.cm + c.cn - 1
+        if c.cm * c.cn > 1:  # this CTA and those that copy to it: of its columns, and then of its rows, itself left out
+            rank, self.there = reg.from_(ptx.sreg("%cluster_ctarank"), u32), reg.scalar(u32)
+            rm, rn, other = rank & (c.cm - 1), rank >> (c.cm.bit_length() - 1), reg.scalar(u32)
+            ptx.inst.add.u32(other, rank - rm, lane)
+            with ptx.if_(lane >= c.cm):
+                ptx.inst.mad.lo.u32(other, (rn + (lane - c.cm + 1)) & (c.cn - 1), c.cm, rm)
+            ptx.inst.mapa.shared__cluster.u32(self.there, address(self.empty), other)
 
     def release(self, stage):
         if self.c.cm * self.c.cn > 1:
@@ -555,4 +562,4 @@ def product_kernel(
             f"{c}: gates and ups want no clusters along M or K, and a multiple of {2 * product.chunk} columns"
         )
     name = "grouped_matmul" if grouped else "parted_matmul" if parted else "matmul"
-    return kernel_of_tiles(product, name, MULTIPROCESSORS, product.threads, lines=64, arch="sm_90a")
+    return kernel_of_tiles(product, name, CLUSTERS[c.ctas], product.threads, lines=64, arch="sm_90a")

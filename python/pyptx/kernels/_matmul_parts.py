@@ -5,6 +5,7 @@ import functools
 from pyptx.kernels._epilogue import NOTHING
 from pyptx.kernels._matmul_arguments import width_of
 from pyptx.kernels._matmul_choice import Problem, engine, microseconds_in_one
+from pyptx.kernels._matmul_once import CLOCKS, step_clocks
 from pyptx.kernels._matmul_split import Split, split_kernel, sums_kernel
 from pyptx.kernels._matmul_tiles import MULTIPROCESSORS, ROW
 from pyptx.types import PtxType, bf16, f16, f32
@@ -14,16 +15,14 @@ __all__ = ["InParts", "in_parts"]
 LEAST = 2048  # of K
 LESS = 0.7  # microseconds less than in one part, which two kernels have to take
 
-# Microseconds: of 128 bytes of K of a tile, measured on an H200 where both matrices have rows of M or N; of both kernels besides, and of each
-# byte between them; of each row outside of a matrix that copies fill with zeros (docs/performance/products.md).  Of 64 x 64, which read most from
-# L2, there is one at most.
-TILES = {
-    (64, 64): 0.14, (64, 96): 0.21, (64, 128): 0.20, (64, 192): 0.27, (64, 256): 0.34,
-    (128, 64): 0.215, (128, 96): 0.35, (128, 128): 0.35, (128, 192): 0.475, (128, 256): 0.70,
-    (192, 96): 0.43, (192, 128): 0.50,
-}  # fmt: skip
-ALONE = 64  # parts of that one; more take longer to add up
-KERNELS, LEFT, OUTSIDE = 2.5, 0.5e-6, 6.5e-3
+TILES = (
+    (64, 64), (64, 96), (64, 128), (64, 192), (64, 256), (128, 64), (128, 96), (128, 112), (128, 128), (128, 144), (128, 192),
+    (192, 96), (192, 128),
+)  # fmt: skip
+ALONE = 64  # parts of one tile of 64 x 64, of which, as they read most from L2, there is one at most; more parts take longer to add up
+# Microseconds, measured on an H200: of both kernels besides, and of each byte between them; of each row outside of a matrix that copies fill with
+# zeros (docs/performance/products.md).
+KERNELS, LEFT, OUTSIDE = 2.1, 0.6e-6, 6.5e-3
 BANDWIDTH = 4.1e6  # bytes of a microsecond
 BESIDE = 0.1  # how much of reading or of multiplying, of what is shorter, is not hidden
 
@@ -56,7 +55,7 @@ def quickest(p: Problem) -> Split | None:
     """How K is split; None where one part does not take much longer."""
     found = []
     for bm, bn in TILES:
-        if (bm, bn) == (64, 96) and not p.b_k_major and p.n > bn:
+        if bn % 64 and not p.b_k_major and p.n > bn:
             continue  # where a tile begins within a line of memory
         tiles = Split(p.m, p.n, bm, bn, 1).tiles
         most = ALONE if (bm, bn) == (64, 64) else MULTIPROCESSORS // tiles
@@ -72,7 +71,8 @@ def microseconds(p: Problem, split: Split) -> float:
     steps = -(-p.k * p.dtype.bits // (8 * ROW * split.parts))
     outside = rows_outside(p.m, split.bm, p.a_k_major) + rows_outside(p.n, split.bn, p.b_k_major)
     reading = p.k * (p.m + p.n) * p.dtype.bits / 8 / BANDWIDTH
-    multiplying = steps * (TILES[split.bm, split.bn] + outside * OUTSIDE)
+    wide = 0 if p.b_k_major else -(-split.bn // 64) * 64
+    multiplying = steps * (step_clocks(split.bm, split.bn, wide) / CLOCKS + outside * OUTSIDE)
     return KERNELS + split.bytes * LEFT + max(reading, multiplying) + BESIDE * min(reading, multiplying)
 
 

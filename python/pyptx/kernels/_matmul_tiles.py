@@ -12,11 +12,13 @@ from pyptx.kernels._registers import quotient
 from pyptx.types import PtxType, b16, b32, f32, pred, s32, tf32, u32, u64
 
 __all__ = [
-    "MOST_GROUPS", "MULTIPROCESSORS", "ROW", "WARPGROUP", "WORD", "Config", "Groups", "Operand", "Place", "Ring", "Tiles", "address", "copied",
+    "CLUSTERS", "MOST_GROUPS", "MULTIPROCESSORS", "ROW", "WARPGROUP", "WORD", "Config", "Groups", "Operand", "Place", "Ring", "Tiles", "address", "copied",
     "fetch_maps", "keep_ends", "kernel_of_tiles", "mask", "of_batch", "quotient", "within",
 ]  # fmt: skip
 
 MULTIPROCESSORS = 132  # of an H200
+# By the CTAs of a cluster, how many run at once where each CTA fills a multiprocessor.
+CLUSTERS = {1: MULTIPROCESSORS, 2: 66, 3: 39, 4: 30, 8: 15}
 WARPGROUP = 128  # threads
 MOST_GROUPS = 512  # groups whose ends fit into shared memory
 ROW = 128  # bytes of a row of a tile in shared memory: the width of the swizzle
@@ -41,6 +43,7 @@ class Config:
     l2: how much L2 reads at a time.
     ahead: steps of B (weights, which are read once) that are fetched to L2 before the kernel ahead has ended; L2 then evicts B before A.
     beside: groups of eight columns of a tile whose activation runs beside one step of the next tile; 0: all of it ends before.
+    once: whether each cluster has one tile, which is staged where its stages were, so that there is room for more of these.
     """
 
     bm: int = 128
@@ -58,6 +61,7 @@ class Config:
     l2: str = "256B"
     ahead: int = 0
     beside: int = 4
+    once: bool = False
 
     @classmethod
     def split(cls, bm: int, bn: int, stages: int, consumers: int = 2, parts: int = 2) -> "Config":
@@ -260,19 +264,20 @@ class Groups(Tiles):
         ptx.label(done)
 
 
-def kernel_of_tiles(body, name: str, multiprocessors: int, threads: int, lines: int, arch: str):
-    """The kernel (A, B, ...) -> C that `body` writes: for one product, a batch, or groups.  C is stored in boxes of `lines` rows."""
+def kernel_of_tiles(body, name: str, at_once: int, threads: int, lines: int, arch: str):
+    """The kernel (A, B, ...) -> C that `body` writes: for one product, a batch, or groups.  `at_once`: how many clusters run at once.  C is stored in
+    boxes of `lines` rows."""
     c, epilogue, grouped = body.c, body.epilogue, body.grouped
     batch = BATCHES[body.batched]
     each = () if body.parted else batch  # the batch dimension of A and B
     # Numbers, because an object that `grid` reads would be compared at each call.
-    ctas, parts, down, across, turned = c.ctas, c.parts, c.bm * c.cm, body.columns * c.cn, c.turned
+    ctas, down, across, turned, single = c.ctas, c.bm * c.cm, body.columns * c.cn, c.turned, c.parts > 1 or c.once
 
     def grid(M, N, L=1, LI=1):
         """As few clusters as need no more waves, because more would take power."""
         rows, columns = (N, M) if turned else (M, N)
         tiles = -(-rows // down) * -(-columns // across) * L * LI
-        waves = 1 if parts > 1 else -(-tiles // (multiprocessors // ctas))
+        waves = 1 if single else -(-tiles // at_once)
         return (-(-tiles // waves) * ctas, 1, 1)
 
     grids = ((lambda M, N: grid(M, N)), (lambda M, N, L: grid(M, N, L)), (lambda M, N, L, LI: grid(M, N, L, LI)))[
@@ -293,7 +298,7 @@ def kernel_of_tiles(body, name: str, multiprocessors: int, threads: int, lines: 
             Tile(*batch, "M", "N", body.out, packed=grouped, whole=not grouped, tma_box=box, tma_swizzle=swizzle),
         ),
         raw_params=[("u32", size) for size in ("M", "N", "K", *batch, *(("E",) if grouped else ()))],
-        grid=multiprocessors // ctas * ctas if grouped else grids,
+        grid=at_once * ctas if grouped else grids,
         block=(threads, 1, 1),
         cluster=(ctas, 1, 1),
         reqntid=True,
