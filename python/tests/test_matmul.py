@@ -140,16 +140,25 @@ def test_turned(cut, m, n, k, majors, batch):
     assert distance(product_kernel(cut, bf16, *majors, bf16, bool(batch))(*stored), a.double() @ b.double()) < 5e-3
 
 
-@pytest.mark.parametrize("clusters", [{}, {"cm": 2}, {"cn": 2}, {"turned": True}], ids=str)
+@pytest.mark.parametrize("clusters", [{}, {"cm": 2}, {"cn": 2}, {"turned": True}, {"cm": 4, "cn": 2, **ALONE}, {"cm": 4, "turned": True, **ALONE}], ids=str)  # fmt: skip
 @pytest.mark.parametrize("majors", [(True, True), (True, False), (False, True)], ids=str)
 def test_tiles_that_end_with_the_matrix(clusters, majors, monkeypatch):
-    """A CTA has several tiles, whole ones and such as are left out in part."""
+    """A CTA has several tiles, whole ones and such as are left out in part, or one, which may be another's."""
     c = Config(64, 64, 2, 1, inside=True, **clusters)
-    monkeypatch.setitem(_matmul_hopper.CLUSTERS, c.ctas, 4 // c.ctas)
+    monkeypatch.setitem(_matmul_hopper.CLUSTERS, c.ctas, 4 // c.ctas or 1)
     kernel = product_kernel.__wrapped__(c, bf16, *majors)
     a, b = torch.randn(152, 200).bfloat16(), torch.randn(200, 216).bfloat16()
     stored = a if majors[0] else a.mT.contiguous(), b.mT.contiguous() if majors[1] else b
-    assert distance(kernel(*stored), a.double() @ b.double()) < 5e-3
+    with pyptx.simulator(check="all"):
+        assert distance(kernel(*stored), a.double() @ b.double()) < 5e-3
+
+
+@pytest.mark.parametrize("config", [Config(128, 80, 2, cm=2, cn=2, **ALONE), Config(192, 64, 2, 3, turned=True, **ALONE)], ids=str)  # fmt: skip
+def test_a_tile_is_staged_where_its_stages_were(config):
+    """When all consumers have multiplied what lay there."""
+    a, b = torch.randn(264, 200).bfloat16(), torch.randn(320, 200).bfloat16()
+    with pyptx.simulator(check="all"):
+        assert distance(product_kernel(config, bf16)(a, b), a.double() @ b.double().mT) < 5e-3
 
 
 @pytest.mark.parametrize("bn", [64, 144, 160, 192])
