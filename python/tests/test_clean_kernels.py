@@ -92,6 +92,9 @@ CLEAN = {
     "matmul by tiles that end with the matrix": product(128, 96, 3, inside=True),
     "matmul by clusters of such tiles": product(128, 64, 3, cm=2, inside=True),
     "matmul by clusters along N": product(128, 64, 3, cn=2, group=1),
+    "matmul by clusters that have one tile": product(
+        64, 64, 3, consumers=1, cm=4, cn=2, overlap=False, swing=False, once=True
+    ),
     "matmul that splits K": lambda: product_kernel(Config.split(64, 128, 4, consumers=1), bf16)(
         half(72, 640), half(136, 640)
     ),
