@@ -182,8 +182,8 @@ def in_halves(n: int) -> bool:
 
 
 def in_thirds(n: int) -> bool:
-    """39 clusters of three run at once on the H200 that was measured (30 of four, 66 of two); one more is a second wave."""
-    return 32 < -(-n // 64) <= 39
+    """Whether clusters of three fill the GPU once; one more is a second wave."""
+    return 32 < -(-n // 64) <= CLUSTERS[3]
 
 
 AHEAD = 4  # steps of the weights
@@ -441,16 +441,16 @@ def tall_of(m: int, n: int, k: int, b_k_major: bool) -> StreamConfig | None:
     if not 32 < m <= 128 or k < 4096 or not b_k_major:
         return None
     if in_thirds(n):
-        parts, at_once = 3, 39
-    elif 64 * 66 < n <= 96 * 66:
-        parts, at_once = 2, 66
+        parts = 3
+    elif 64 * CLUSTERS[2] < n <= 96 * CLUSTERS[2]:
+        parts = 2
     elif 1024 <= n <= 2048:
-        parts, at_once = 4, 30
+        parts = 4
     else:
         return None
     deep = 1 if m > 64 else 2
     return StreamConfig.of(
-        -(-m // 8) * 8, parts, 8 * -(-n // (8 * at_once)), tall=True, deep=deep, late=True, ahead=2 // deep
+        -(-m // 8) * 8, parts, 8 * -(-n // (8 * CLUSTERS[parts])), tall=True, deep=deep, late=True, ahead=2 // deep
     )
 
 
