@@ -26,6 +26,7 @@ def are_alone(tensors) -> bool:
 
     if torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack() or torch.jit.is_tracing():
         return False
+
     def is_memory(tensor) -> bool:
         plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type in ("cpu", "cuda")
         functorch = torch._C._functorch
