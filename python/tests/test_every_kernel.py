@@ -1,0 +1,64 @@
+"""The calls of every_kernel.py: nothing is reported by the simulator with all checks, whichever GPU it stands for; on a GPU, the same bits in 100 runs, and on
+eight streams at once."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: no torch")
+
+from every_kernel import EVERY, LARGE  # noqa: E402
+
+import pyptx  # noqa: E402
+from pyptx import kernels  # noqa: E402
+
+CALLS = EVERY | LARGE
+hopper = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
+on_a_gpu = pytest.mark.skipif(not hopper, reason="skipped: no sm_90 GPU")
+RUNS, STREAMS = 100, 8
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a", "sm_103a"])
+@pytest.mark.parametrize("name", EVERY)
+def test_nothing_is_reported(name, target):
+    with (
+        kernels.simulated_target(target),
+        pyptx.simulator(check="all", seed=zlib.crc32(name.encode()), raises=False) as run,
+    ):
+        made = EVERY[name]("cpu")
+    assert [str(report) for report in run.reports] == []
+    assert all(each.float().isfinite().all() for each in made)
+
+
+def made_from(seed: int, name: str) -> list:
+    torch.manual_seed(seed)
+    return CALLS[name]("cuda")
+
+
+def equal(one: list, two: list) -> bool:
+    return all(torch.equal(a.view(torch.uint8), b.view(torch.uint8)) for a, b in zip(one, two, strict=True))
+
+
+@pytest.mark.gpu
+@on_a_gpu
+@pytest.mark.parametrize("name", CALLS)
+def test_the_same_bits_every_time(name):
+    first = made_from(0, name)
+    assert all(equal(first, made_from(0, name)) for _ in range(RUNS))
+
+
+@pytest.mark.gpu
+@on_a_gpu
+@pytest.mark.parametrize("name", CALLS)
+def test_eight_streams_at_once(name):
+    alone = [made_from(seed, name) for seed in range(STREAMS)]
+    torch.cuda.synchronize()
+    streams, found = [torch.cuda.Stream() for _ in alone], [[] for _ in alone]
+    for _ in range(5):
+        for seed, stream in enumerate(streams):
+            with torch.cuda.stream(stream):
+                found[seed].append(made_from(seed, name))
+    torch.cuda.synchronize()
+    assert all(equal(wanted, once) for wanted, kept in zip(alone, found, strict=True) for once in kept)
