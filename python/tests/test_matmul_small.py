@@ -4,8 +4,6 @@ result, and which of them `kernels.matmul` takes.  On the simulator, against flo
 from __future__ import annotations
 
 import itertools
-import math
-import random
 
 import pytest
 
@@ -353,41 +351,3 @@ def test_registers_for_all():
         for epilogue in (Epilogue(), Epilogue(bf16, "gelu", bf16)):
             made = vectors_kernel(shared, dtype, dtype, rows, width, False, epilogue)
             assert made.resources(N=512, K=512).spill_stores == 0, (shared, rows, dtype, width, epilogue)
-
-
-SIZES = (0, 1, 2, 3, 4, 7, 8, 9, 16, 17, 24, 31, 32, 33, 40, 64, 65, 70, 100, 128, 130, 200, 257)
-
-
-def placed(rnd, dtype, *shape):
-    """A tensor of this shape somewhere in memory."""
-    *lead, r, c = shape
-
-    def made(*shape):
-        return (torch.randn(shape) * 3).to(dtype)
-
-    offset, size = rnd.choice((1, 2, 3, 4, 8)), math.prod(shape)
-    return rnd.choice((
-        lambda: made(*shape), lambda: made(*lead, c, r).mT, lambda: made(size + offset)[offset:].view(shape),
-        lambda: made(*lead, 2 * r + 1, c)[..., 1::2, :], lambda: made(*lead, r, 2 * c + 1)[..., 1::2],
-        lambda: made(*lead, 1, c).expand(shape), lambda: made(*lead, r, 1).expand(shape),
-        lambda: made(*[1] * len(lead), r, c).expand(shape), lambda: made(*lead, c + 3, r + 5).mT[..., 2 : 2 + r, 3 : 3 + c],
-        lambda: made(*lead, r + 2, c + offset)[..., 1 : 1 + r, :c],
-    ))()  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_random_products(seed):
-    rnd = random.Random(seed)
-    for _ in range(8):
-        dtype, (m, n, k) = rnd.choice(list(TOLERANCE)), (rnd.choice(SIZES) for _ in range(3))
-        lead = rnd.choice(((), (), (3,), (2, 2)))
-        leads = lead, rnd.choice((lead, (), tuple(rnd.choice((1, x)) for x in lead)))
-        a, b = placed(rnd, dtype, *leads[0], m, k), placed(rnd, dtype, *leads[1], k, n)
-        bias = (
-            torch.randn(n).to(dtype) if dtype.is_floating_point and dtype.itemsize > 1 and rnd.random() < 0.3 else None
-        )
-        more = 0 if bias is None else bias.double()
-        with kernels.simulated_target(rnd.choice(("sm_80", "sm_90a", "sm_100a"))):
-            got = kernels.matmul(a, b, bias=bias)
-            assert torch.equal(got, kernels.matmul(a, b, bias=bias))
-        assert close(got, product(a, b) + more, dtype, product(a.abs(), b.abs()) + abs(more))

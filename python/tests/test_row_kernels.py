@@ -13,8 +13,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
 
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
@@ -526,16 +524,6 @@ def test_rows_that_share_a_warp(name, n, device):
 def test_long_rows(name, shape, dtype):
     subnormal = name == "softmax" and dtype is torch.float16 and shape[1] > 16384
     compare(name, tensors(name, shape, dtype, "cuda"), 0.1 if subnormal else 2 * TYPES[dtype])
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    name=st.sampled_from(list(FUNCTIONS)),
-    shape=st.lists(st.integers(1, 4), max_size=3).flatmap(lambda lead: st.integers(16, 700).map(lambda n: (*lead, n))),
-    dtype=st.sampled_from(list(TYPES)),
-)
-def test_any_shape(name, shape, dtype):
-    compare(name, tensors(name, shape, dtype, "cpu"), 10 * TYPES[dtype])
 
 
 @devices
