@@ -1,7 +1,7 @@
 """`kernels.matmul` beside torch.mm (cuBLAS), bf16, randn, medians of interleaved rounds: TFLOP/s, and the ratio of ours.
 
     python bench/gemm.py [burst] [sustained] [shapes] [odd] [weights] [gradients] [floor] [grouped] [masked] [epilogues] [gated] [fp8] [blocks] [experts] [heads] [mx] [tune]
-                         [--rounds 5]
+                         [--rounds 5] [--minutes 10]
 
 burst      16 launches in a row after half a second of rest
 sustained  two seconds of launches; clocks and power at their end
@@ -20,7 +20,7 @@ blocks     the same with M up to 512, whose weights come from memory: several ta
 experts    grouped_matmul of few rows an expert, fp8 with scales of blocks, beside a copy of as many bytes as weights; GB/s of weights
 heads      batches with few columns (p @ v), and of heads that lie transposed; results are compared with torch's first
 mx         mxfp8 and nvfp4 beside our own bf16 (sm_100a and sm_103a; nothing here has run it)
-tune       every configuration that matmul chooses among, by shape: what pyptx/kernels/_matmul_choice.py has
+tune       every configuration that matmul chooses among, by shape, for at most so many minutes: what pyptx/kernels/_matmul_choice.py has
 
 Needs an sm_90 GPU; matmul's parts run on sm_100 and sm_103, too.
 """
@@ -31,6 +31,7 @@ import argparse
 import statistics
 import subprocess
 import sys
+import time
 
 from _cublaslt import quickest
 from _gpu import device_times, graph_of, interleaved, milliseconds, torch_on
@@ -65,8 +66,8 @@ EPILOGUES = ((4096, 4096, 4096), (1024, 4096, 4096), (8192, 768, 768), (8192, 30
 
 
 class Bench:
-    def __init__(self, torch, kernels, rounds: int):
-        self.torch, self.kernels, self.rounds = torch, kernels, rounds
+    def __init__(self, torch, kernels, rounds: int, minutes: float):
+        self.torch, self.kernels, self.rounds, self.minutes = torch, kernels, rounds, minutes
 
     def randn(self, *shape):
         return self.torch.randn(*shape, device="cuda", dtype=self.torch.bfloat16)
@@ -472,7 +473,12 @@ class Bench:
             found = {name: [] for name in configs}
             title = "(N, K)" if b_k_major else "(K, N)"
             self.header(f"Configurations, B {title}, TFLOP/s (ratio), in a graph", *configs, "cuBLAS")
-            for m, n, k in (*SMALL, *MODELS):
+            end = time.monotonic() + 30 * self.minutes  # half of them each
+            shapes = [*SMALL, *MODELS]
+            for m, n, k in shapes[::2] + shapes[1::2]:
+                if time.monotonic() > end:
+                    print("the others: out of time")
+                    break
                 a, out = self.randn(m, k), self.randn(m, n)
                 b = self.randn(n, k) if b_k_major else self.randn(k, n)
                 arms = {}
@@ -511,12 +517,13 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("parts", nargs="*", choices=(*parts, "mx", "tune", []), default=[])
     arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--minutes", type=float, default=10)
     given = arguments.parse_args()
     if not (torch := torch_on(90, 103)):
         return 0
     from pyptx import kernels
 
-    bench = Bench(torch, kernels, given.rounds)
+    bench = Bench(torch, kernels, given.rounds, given.minutes)
     for part in given.parts or parts:
         getattr(bench, part)()
     return 0

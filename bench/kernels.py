@@ -1,6 +1,7 @@
-"""The kernels over rows beside torch's own and beside a copy of the same bytes, by replayed graphs on a GPU.
+"""The kernels over rows beside torch's own and beside a copy of the same bytes, by replayed graphs on a GPU; products (_products.py) beside cuBLAS, Triton,
+torch.compile and torch._grouped_mm.
 
-    python bench/kernels.py [--rounds 7] [--quick] [--shapes 65536x1001 4096x10:float32] [--sustained] [--without compile triton] [--only norm]
+    python bench/kernels.py [rows] [products] [--rounds 7] [--quick] [--shapes 65536x1001 4096x10:float32] [--sustained] [--without compile triton] [--only norm]
 
 Columns: microseconds a launch; the speed of a device copy of as many bytes (read and written) divided into ours: 1.00 is the
 speed of memory; of cross_entropy, which only reads, also behind itself instead of other kernels, which leave in L2 what is still to be written;
@@ -18,6 +19,7 @@ import subprocess
 import sys
 
 from _gpu import LARGE, device_times, graph_of, milliseconds, shape, torch_on
+from _products import Products
 
 SHAPES = (
     *LARGE,
@@ -153,6 +155,7 @@ def turned(torch, x, cos, sin):
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("parts", nargs="*", choices=("rows", "products", []), default=[])
     arguments.add_argument("--rounds", type=int, default=7)
     arguments.add_argument("--quick", action="store_true", help="two shapes")
     arguments.add_argument("--sustained", action="store_true")
@@ -162,10 +165,16 @@ def main() -> int:
     )
     arguments.add_argument("--shapes", nargs="*", type=shape, metavar="ROWSxCOLUMNS:TYPE")
     given = arguments.parse_args()
+    if not given.parts and (given.shapes or given.only != [""] or given.sustained or given.quick):
+        given.parts = ["rows"]
     if not (torch := torch_on()):
         return 0
     from pyptx import kernels
 
+    if "products" in given.parts or not given.parts:
+        Products(torch, kernels, given.rounds).print()
+    if given.parts and "rows" not in given.parts:
+        return 0
     for rows, columns, name in given.shapes or (SHAPES[:8:5] if given.quick else SHAPES):
         table = arms(torch, kernels, rows, columns, getattr(torch, name))
         table = {arm: row for arm, row in table.items() if arm == "copy" or any(word in arm for word in given.only)}
