@@ -47,7 +47,9 @@ def agree(results, wanted, given, exact, tolerance: float, device: str):
     gradients = torch.autograd.grad(results, given, pulls, allow_unused=True)
     expected = torch.autograd.grad(wanted, exact, [pull.double() for pull in pulls], allow_unused=True)
     for got, want in zip(gradients, expected, strict=True):
-        assert distance(got, want) < 4 * tolerance
+        cancelled = 1e-6 * want.numel() ** 0.5  # of terms as large as the pulls
+        assert got.shape == want.shape
+        assert float((got.double() - want).norm()) <= 4 * tolerance * float(want.norm()) + cancelled
 
 
 def doubled(tensors) -> list:
@@ -128,7 +130,7 @@ def test_losses(rnd, device):
     else:
         target = torch.randint(0, n, (rows, *more), device=device, dtype=rnd.choice((torch.int64, torch.int32)))
         if rnd.random() < 0.5:
-            told["ignore_index"] = rnd.choice((-100, 0, n // 2))
+            told["ignore_index"] = rnd.choice((-100, 0)) if n > 1 else -100
             target[torch.rand(target.shape, device=device) < 0.3] = told["ignore_index"]
             target.view(-1)[0] = n - 1  # or the mean of nothing is NaN
     (exact,) = doubled([x])
