@@ -9,7 +9,7 @@ from pyptx.kernels._epilogue import Epilogue
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32
 
 __all__ = [
-    "ARGUMENTS", "KNOWN", "NAMES", "broadcast", "check_ends", "check_groups", "epilogue_of", "gated_columns", "line_of", "shape_of", "size",
+    "ARGUMENTS", "KNOWN", "NAMES", "broadcast", "check_ends", "check_groups", "check_one_matrix", "epilogue_of", "gated_columns", "line_of", "shape_of", "size",
     "types_of", "width_of",
 ]  # fmt: skip
 
@@ -173,6 +173,25 @@ def check_groups(a, b, offs, counts, activation, scale_a, scale_b) -> int:
                     f"grouped_matmul: {name} is {given.dtype} {tuple(given.shape)}; legal is float32 {shape}"
                 )
     return columns
+
+
+def check_one_matrix(a, b, offs, activation, scale_a):
+    """Raises LaunchTypeError or LaunchValueError where b is one matrix and other arguments do not fit."""
+    name, other = (str(each.dtype).removeprefix("torch.") for each in (a, b))
+    if offs is None or activation is not None or scale_a is not None:
+        raise LaunchTypeError("grouped_matmul: with one matrix b give offs, and neither activation nor scales")
+    if name not in ("bfloat16", "float16") or name != other:
+        raise LaunchTypeError(
+            f"grouped_matmul: a is of {name} and b of {other}; legal are two of bfloat16 or of float16"
+        )
+    if not str(offs.dtype).endswith("int32"):
+        raise LaunchTypeError(f"grouped_matmul: offs is of {offs.dtype}; legal is int32")
+    groups = len(offs.shape) == 1 and len(a.shape) in (2, 3) and (len(a.shape) == 2 or a.shape[0] == offs.shape[0])
+    if not groups or a.shape[-1] != b.shape[0]:
+        shapes = f"a {tuple(a.shape)}, b {tuple(b.shape)} and offs {tuple(offs.shape)}"
+        raise LaunchValueError(
+            f"grouped_matmul: {shapes} are neither (M, K), (K, N) and (E,) nor (E, M, K), (K, T) and (E,)"
+        )
 
 
 def check_shapes_of_groups(a, b, ends, masked: bool):

@@ -7,7 +7,7 @@ from typing import Any
 from pyptx import differentiable_kernel
 from pyptx.kernels._call import check_arrays, copied_to, dense
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
-from pyptx.kernels._matmul_arguments import check_ends, check_groups, width_of
+from pyptx.kernels._matmul_arguments import check_ends, check_groups, check_one_matrix, width_of
 from pyptx.kernels._matmul_choice import grouped_kernel, parted_kernel
 
 __all__ = ["grouped_matmul"]
@@ -23,6 +23,10 @@ def grouped_matmul(
     offs: a is (T, K), the result (T, N).  Group e has the rows offs[e - 1] to offs[e], as in torch._grouped_mm.  offs ascends; rows from
         offs[E - 1] on are not written.
     counts: a is (E, R, K), the result (E, R, N).  Group e has the first counts[e] rows of a[e]; other rows are neither read nor written.
+
+    With offs, b may also be one matrix, as in torch._grouped_mm, without activation and scales: of a (M, K) and b (K, N), group e has the columns
+    offs[e - 1] to offs[e] of a and these rows of b, and the result is (E, M, N); of a (E, M, K) and b (K, T), it has these columns of b, and the
+    result is (M, T).
 
     activation: as in `matmul`; for "swiglu" and "geglu", b is (E, K, 2 N): N gate columns and, behind them, N up columns.
     scale_a, scale_b: a and b may be float8_e4m3fn with f32 scales of blocks, scale_a (T, K / 128) or (E, R, K / 128) and scale_b (E, K /
@@ -46,6 +50,9 @@ def grouped_matmul(
         _matmul_torch.check_tensors("grouped_matmul", names, given, out)
         if scale_a is None:
             a, b = _matmul_torch.cast_by_autocast(a, b)
+    if len(b.shape) == 2 and counts is None:
+        check_one_matrix(a, b, offs, activation, scale_a)
+        return of_one_matrix(a, b, offs, out)
     columns = check_groups(a, b, offs, counts, activation, scale_a, scale_b)
     masked = counts is not None
     ends = counts if masked else offs
@@ -74,6 +81,26 @@ def grouped_matmul(
     if jax is not None and not scales and isinstance(a, jax.Array):
         kernel = differentiable(kernel, masked, activation, on_gpu)
     return kernel(a, b, *scales, ends).reshape(shape)
+
+
+def of_one_matrix(a, b, offs, out):
+    """Where b is one matrix: groups of what is summed over, or of columns of b, which are rows of its transpose."""
+    if len(a.shape) == 3:
+        across = None if out is None else out.swapaxes(0, 1)
+        made = grouped_matmul(b.swapaxes(0, 1), a.swapaxes(1, 2), offs, out=across)
+        return made.swapaxes(0, 1) if out is None else out
+    a, torch = a.swapaxes(0, 1), sys.modules.get("torch")
+    check_ends(offs, b.shape[0], False)
+    if torch is not None and isinstance(a, torch.Tensor):
+        from pyptx.kernels import _matmul_torch
+
+        made = _matmul_torch.parted_product(a, b, offs)
+    else:
+        a, b, offs = (dense(each, False) for each in (a, b, offs))
+        jax = sys.modules.get("jax")
+        on_gpu = jax is not None and isinstance(a, jax.Array) and jax.default_backend() == "gpu"
+        made = parted(a, b, offs, on_gpu)
+    return made if out is None else copied_to("grouped_matmul", out, made)
 
 
 @functools.cache
