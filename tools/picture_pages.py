@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import linecache
+import math
 import pathlib
 import re
 import sys
@@ -109,6 +110,66 @@ def of_rows() -> pictures.Picture:
     return drawing.picture()
 
 
+def of_products() -> pictures.Picture:
+    """The products of bench/kernels.py: ours and cuBLAS, whose operands are not in L2, under the roof of the device, and the ratios by shape."""
+    text = (ROOT / "docs" / "performance" / "products.md").read_text()
+    first, *lines = re.search(r"^\| M x N x K \| us \| TFLOP/s \| cuBLAS .*\n\|[-|]+\n((?:\|.*\n)+)", text, re.M)[
+        0
+    ].splitlines()
+    names = [each.strip() for each in first.strip("|").split("|")]
+    shapes = {}
+    for line in lines[1:]:
+        cells = dict(zip(names[:6], (each.strip() for each in line.strip("|").split("|")), strict=False))
+        cold = [float(each) for each in line.strip("|").split("|")[6:8]]  # microseconds of ours, cuBLAS' time over that
+        shapes[cells["M x N x K"]] = cells, *cold
+    device = pictures.DEVICES["H200"]
+    drawing = pictures.svg.Drawing(
+        "Products of bf16 on an H200", "TFLOP/s by flops a byte, and the time of others over ours by shape"
+    )
+    left, upper, wide, high = 46, 84, 320, 190
+    place = _logarithmic(left, upper + high, wide, high, (0.5, 4096), (1, 2000))
+    edge = device.matrix / device.memory
+    drawing.line([place(0.5, 0.5 * device.memory), place(edge, device.matrix), place(4096, device.matrix)], "rule-line")
+    for x in (1, 16, 256, 4096):
+        drawing.text(place(x, 1)[0], upper + high + 14, str(x), "faint small", "middle")
+    for y in (1, 10, 100, 1000):
+        drawing.text(left - 4, place(0.5, y)[1] + 3, str(y), "faint small", "end")
+    drawing.text(left + wide / 2, upper + high + 28, "flops a byte", "faint small", "middle")
+    for i, (name, colour) in enumerate(
+        (("pyptx", "good"), ("cuBLAS", "c1"), ("the best of cublasLt", "c0"), ("Triton", "c2"))
+    ):
+        drawing.rect(12 + 130 * i, 48, 12, 12, colour)
+        drawing.text(29 + 130 * i, 58, name)
+    for shape, (_, us, ratio) in shapes.items():
+        m, n, k = map(int, shape.split(" x "))
+        work, intensity = 2 * m * n * k / 1e6, m * n * k / (m * n + m * k + n * k)
+        for colour, name, speed in (("c1", "cuBLAS", work / (us * ratio)), ("good", "pyptx", work / us)):
+            x, y = place(intensity, speed)
+            drawing.rect(x - 3, y - 3, 6, 6, colour, f"{name}, {shape}: {speed:.0f} TFLOP/s")
+    right = left + wide + 130
+    for part in (0.5, 1.0, 1.5, 2.0):
+        x = right + 130 * part
+        drawing.line([(x, upper - 6), (x, upper + 17 * len(shapes))], "rule-line")
+        drawing.text(x, upper + 17 * len(shapes) + 12, f"{part}", "faint small", "middle")
+    for at, (shape, (cells, *_)) in enumerate(shapes.items()):
+        drawing.text(right - 6, upper + 17 * at + 10, shape, "small", "end")
+        for i, (name, colour) in enumerate((("cuBLAS", "c1"), ("the best of cublasLt", "c0"), ("Triton", "c2"))):
+            ratio = float(cells[name])
+            drawing.rect(
+                right, upper + 17 * at + 5 * i, 130 * ratio, 4, colour, f"{shape}: {name} takes {ratio} of our time"
+            )
+    return drawing.picture()
+
+
+def _logarithmic(left: float, lower: float, wide: float, high: float, across: tuple, up: tuple):
+    """The place of a point whose coordinates lie within these ranges."""
+
+    def part(value: float, ends: tuple) -> float:
+        return math.log(value / ends[0]) / math.log(ends[1] / ends[0])
+
+    return lambda x, y: (left + wide * part(x, across), lower - high * part(y, up))
+
+
 def _chart(drawing, left: float, upper: float, title: str, rows: dict[int, list], columns, top: float):
     high, group = 120, 340 / len(rows)
     drawing.text(left, upper, title)
@@ -138,6 +199,7 @@ def drawn() -> dict[str, str]:
         "lines": of_transpose(),
         "attention": of_attention(),
         "rows": of_rows(),
+        "products": of_products(),
         **of_gemm(),
     }
     return {f"{name}.svg": picture.svg for name, picture in made.items()}

@@ -1,9 +1,12 @@
-"""The calls of every_kernel.py: nothing is reported by the simulator with all checks, whichever GPU it stands for; on a GPU, the same bits in 100 runs, and on
-eight streams at once."""
+"""The calls of every_kernel.py: nothing is reported by the simulator with all checks, whichever GPU it stands for; those for all GPUs since sm_80 assemble
+for sm_120; on a GPU, the same bits in 100 runs, and on eight streams at once."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import zlib
+from unittest import mock
 
 import pytest
 
@@ -13,6 +16,7 @@ from every_kernel import EVERY, LARGE  # noqa: E402
 
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
+from pyptx.specialise.specialisation import Specialisation  # noqa: E402
 
 CALLS = EVERY | LARGE
 hopper = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
@@ -20,9 +24,22 @@ on_a_gpu = pytest.mark.skipif(not hopper, reason="skipped: no sm_90 GPU")
 RUNS, STREAMS = 100, 8
 
 
+@pytest.fixture
+def launched():
+    """The texts of the kernels that the test launches."""
+    texts, plan = [], Specialisation.plan
+
+    def kept(self, *given):
+        texts.append(self.text())
+        return plan(self, *given)
+
+    with mock.patch.object(Specialisation, "plan", kept):
+        yield texts
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a", "sm_103a"])
 @pytest.mark.parametrize("name", EVERY)
-def test_nothing_is_reported(name, target):
+def test_nothing_is_reported(name, target, launched, tmp_path):
     with (
         kernels.simulated_target(target),
         pyptx.simulator(check="all", seed=zlib.crc32(name.encode()), raises=False) as run,
@@ -30,6 +47,10 @@ def test_nothing_is_reported(name, target):
         made = EVERY[name]("cpu")
     assert [str(report) for report in run.reports] == []
     assert all(each.float().isfinite().all() for each in made)
+    if target == "sm_80" and shutil.which("ptxas"):
+        for text in set(launched):
+            (tmp_path / "kernel.ptx").write_text(text)
+            subprocess.run(["ptxas", "-arch=sm_120", "-o", "/dev/null", tmp_path / "kernel.ptx"], check=True)
 
 
 def made_from(seed: int, name: str) -> list:
