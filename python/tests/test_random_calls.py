@@ -62,9 +62,9 @@ def test_rows(rnd, device):
     ours, theirs, matrices, vectors = FUNCTIONS[name]
     n = length(rnd, device, 3000, 100_000)
     shape, dtype = (*lead_of(rnd, device, n), n), rnd.choice(list(NEAR))
-    of_vectors = rnd.choice((dtype, torch.float32, dtype))
-    given = [finite(rnd, dtype, *shape, device=device).requires_grad_() for _ in range(matrices)]
-    given += [finite(rnd, of_vectors, n, device=device).requires_grad_() for _ in range(vectors)]
+    kinds = [dtype, rnd.choice((dtype, *NEAR))][:matrices] + [rnd.choice((dtype, torch.float32))] * vectors
+    shapes = [shape] * matrices + [(n,)] * vectors
+    given = [finite(rnd, kind, *size, device=device).requires_grad_() for kind, size in zip(kinds, shapes, strict=True)]
     # Rows of a few elements that are nearly equal have gradients that cancel.
     eps = {"eps": 1.0} if vectors or "alone" in name or "norm" in name else {}
     exact = doubled(given)
@@ -81,8 +81,7 @@ def test_rows(rnd, device):
                 got = function(given[0], (n,), *given[1:], eps=1.0)
         else:
             got, wanted = ours(*given), theirs(*exact)
-        tolerance = 3 * max(NEAR[dtype], NEAR[of_vectors] if vectors else 0)
-        agree(got, wanted, given, exact, tolerance, device)
+        agree(got, wanted, given, exact, 3 * max(NEAR[kind] for kind in kinds), device)
         if name == "add_rms_norm":
             return
         out = placed(rnd, dtype, *shape, device=device, written=True)
