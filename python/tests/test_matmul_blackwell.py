@@ -42,14 +42,21 @@ def gated(z):
 
 
 @pytest.fixture
-def clean():
-    """Multiplies as sm_100a does; nothing is reported."""
+def clean(request):
+    """Multiplies as sm_100a does, or another target that a test names; nothing is reported."""
     torch.manual_seed(0)
-    with kernels.simulated_target("sm_100a"), pyptx.simulator(check="all", seed=3, raises=False) as run:
+    with (
+        kernels.simulated_target(getattr(request, "param", "sm_100a")),
+        pyptx.simulator(check="all", seed=3, raises=False) as run,
+    ):
         yield
     assert [str(report) for report in run.reports] == []
 
 
+both = pytest.mark.parametrize("clean", ["sm_100a", "sm_103a"], indirect=True)
+
+
+@both
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize(
     ("m", "n", "k", "a_across", "b_across", "batch"),
@@ -181,6 +188,7 @@ def scaled_operand(rng, name: str, rows: int, k: int):
     return *(torch.from_numpy(each).view(dtype) for each, dtype in zip((data, codes), dtypes, strict=True)), wide
 
 
+@both
 @pytest.mark.parametrize("name", ["mxfp8", "nvfp4"])
 @pytest.mark.parametrize(("m", "n", "k"), [(128, 128, 256), (200, 136, 1504), (5, 37, 100), (300, 260, 1056)])
 def test_block_scales(clean, name, m, n, k):
