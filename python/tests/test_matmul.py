@@ -624,29 +624,6 @@ def test_jax():
                 assert np.linalg.norm(one - two) < 1e-2 * np.linalg.norm(two)
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")
-@pytest.mark.parametrize(("m", "n", "k"), [(16, 4096, 4096), (1024, 1024, 1024), (520, 264, 1032), (33, 71, 205)])
-def test_equal_inputs_give_equal_bits(m, n, k):
-    a, b = (torch.randn(shape, device="cuda").bfloat16() for shape in ((m, k), (k, n)))
-    first = kernels.matmul(a, b)
-    assert all(torch.equal(first, kernels.matmul(a, b)) for _ in range(100))
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")
-def test_streams_side_by_side():
-    a, b = (torch.randn(512, 512, device="cuda").bfloat16() for _ in range(2))
-    wanted = kernels.matmul(a, b)
-    torch.cuda.synchronize()
-    results = []
-    for _ in range(8):
-        with torch.cuda.stream(torch.cuda.Stream()):
-            results.append([kernels.matmul(a, b) for _ in range(20)])
-    torch.cuda.synchronize()
-    assert all(torch.equal(wanted, each) for row in results for each in row)
-
-
 OTHERS = [(f16, f16, Epilogue(f16, "gelu", f16)), (bf16, f32, Epilogue(f32)), (f32, f32, Epilogue()), (e4m3, bf16, Epilogue(scales="row")), (s8, s32, Epilogue())]  # fmt: skip
 CONFIGS = [config for config, *_ in CANDIDATES + RAGGED]
 
