@@ -64,6 +64,17 @@ def test_gates(target, m, n, k, eights, transposed, batch, dtype, name, more):
     assert distance(got, ACTIVATIONS[name](z) + (residual.double() if more else 0)) < 5e-3
 
 
+@pytest.mark.parametrize("target", (*TARGETS, "sm_100a"))
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("m", "n", "k"), [(129, 32, 184), (64, 64, 64), (129, 128, 64), (300, 96, 136), (20, 200, 72)])
+def test_gates_to_float32(m, n, k, transposed, target):
+    """Half as many columns are stored together as of 16 bits, but B (K, N) is copied by as many."""
+    a, b, out = half(m, k), half(2 * n, k).mT if transposed else half(k, 2 * n), torch.empty(m, n)
+    with kernels.simulated_target(target):
+        assert kernels.matmul(a, b, activation="swiglu", out=out) is out
+    assert distance(out, ACTIVATIONS["swiglu"](a.double() @ b.double())) < 1e-5
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("scales", ["tensor", "row", "block"])
 def test_gates_of_fp8(target, scales):
@@ -363,6 +374,9 @@ def test_cuts_that_do_not_fit():
             ValueError, match="gates and ups want no clusters along M or K, and a multiple of 128 columns"
         ):
             product_kernel(config, bf16, epilogue=Epilogue(activation="swiglu"))
+    product_kernel(Config(128, 64), bf16, out=f32, epilogue=Epilogue(activation="swiglu"))
+    with pytest.raises(ValueError, match="a multiple of 128 columns"):
+        product_kernel(Config(128, 64), bf16, True, False, f32, epilogue=Epilogue(activation="swiglu"))
 
 
 @needs_ptxas

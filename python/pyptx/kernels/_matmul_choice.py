@@ -397,7 +397,8 @@ def estimate(
         not measured."""
         return c.cn <= c.cm or (not grouped and (m <= n if c.turned else n <= m))
 
-    unit = 2 * ROW * 8 // out_bits if gated else 64 if grouped else out_bits
+    # Gates and ups are stored in parts of 128 bytes; of B (K, N) they are copied by 64 columns.
+    unit = 2 * max(ROW * 8 // out_bits, 0 if b_k_major else 64) if gated else 64 if grouped else out_bits
     # Of few rows or columns most of a wide tile would lie outside; of groups that was not measured.
     wide = waves(WIDE[0][0]) >= MANY and (grouped or (n > 128 and m > 64))
     some = CANDIDATES + RAGGED if any(ragged) else WIDE if wide else CANDIDATES

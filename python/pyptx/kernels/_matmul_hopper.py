@@ -557,9 +557,8 @@ def product_kernel(
         raise ValueError(f"{c}: with scales of blocks, a warpgroup has 64 rows, and tiles of up to 128 columns overlap")
     if c.parts > 1 and (c.cm * c.cn > 1 or c.bm * c.bn * 4 > c.stages * product.stage_bytes):
         raise ValueError(f"{c}: parts of K want one tile a cluster, and room for it in the stages")
-    if epilogue.gated and (c.cm * c.parts > 1 or product.columns % product.chunk):
-        raise ValueError(
-            f"{c}: gates and ups want no clusters along M or K, and a multiple of {2 * product.chunk} columns"
-        )
+    unit = max(product.chunk, 0 if b_k_major else 64)  # copies of B (K, N) are 64 columns wide
+    if epilogue.gated and (c.cm * c.parts > 1 or product.columns % unit):
+        raise ValueError(f"{c}: gates and ups want no clusters along M or K, and a multiple of {2 * unit} columns")
     name = "grouped_matmul" if grouped else "parted_matmul" if parted else "matmul"
     return kernel_of_tiles(product, name, CLUSTERS[c.ctas], product.threads, lines=64, arch="sm_90a")
