@@ -92,9 +92,9 @@ def of_one_matrix(a, b, offs, out):
     a, torch = a.swapaxes(0, 1), sys.modules.get("torch")
     check_ends(offs, b.shape[0], False)
     if torch is not None and isinstance(a, torch.Tensor):
-        from pyptx.kernels import _matmul_torch
+        from pyptx.kernels import _grouped_torch
 
-        made = _matmul_torch.parted_product(a, b, offs)
+        made = _grouped_torch.parted_product(a, b, offs)
     else:
         a, b, offs = (dense(each, False) for each in (a, b, offs))
         jax = sys.modules.get("jax")
