@@ -1,10 +1,10 @@
-// `Choice`, the base of functions that choose a kernel by what their tensors are: a call with tensors that look like
-// those of an earlier one goes to the kernel that was chosen then, without a line of Python.
+// `Choice`, the base of functions that choose kernels by what their tensors are: a call with tensors that look like
+// those of an earlier one makes the launches that were made then, without a line of Python; where a gradient is asked
+// for, it goes to the function of torch.autograd that was found then.
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -14,27 +14,24 @@
 
 #include "python/src/callable.h"
 #include "python/src/launch.h"
-#include "python/src/tensors.h"
+#include "python/src/launches.h"
 #include "python/src/torch_state.h"
 
 namespace ptx::python {
 namespace {
 
-std::uintptr_t address_of(const interop::DLTensor& tensor) {
-  return reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
-}
+constexpr std::size_t most_tensors = 16;  // of a call, its output among them
 
-// What tensors look like: which of them are there; type, device, sizes, strides, and the address by 16 bytes of each;
-// which of them begin where the output does, the last tensor where the call brings it.
+// What tensors look like: which of them are there, whether a gradient is asked for, what torch.autocast does; type,
+// device, sizes, strides, and the address by 16 bytes of each; how far apart those begin that share memory.
 class Look {
  public:
   // False where there is more than fits.
-  [[gnu::hot]] bool read(std::span<const interop::DLTensor> tensors, std::uint32_t given, bool brings) {
-    std::uint64_t in_place = 0;
-    for (std::size_t i = 0; brings && i + 1 < tensors.size(); ++i)
-      in_place |= std::uint64_t{address_of(tensors[i]) == address_of(tensors.back())} << i;
-    if (!add(in_place << 32 | given)) return false;
-    for (const interop::DLTensor& tensor : tensors) {
+  [[gnu::hot]] bool read(std::span<const interop::DLTensor> tensors, std::uint64_t state) {
+    if (!add(state)) return false;
+    Extent extents[most_tensors];
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const interop::DLTensor& tensor = tensors[i];
       const std::uintptr_t address = address_of(tensor);
       if (!add(std::uint64_t{tensor.dtype.code} << 56 | std::uint64_t{tensor.dtype.bits} << 48 |
                std::uint64_t{tensor.dtype.lanes} << 32 | static_cast<std::uint64_t>(tensor.ndim) << 8 |
@@ -42,9 +39,13 @@ class Look {
           !add(static_cast<std::uint64_t>(tensor.device.type) << 32 | static_cast<std::uint32_t>(tensor.device.id)))
         return false;
       std::int64_t packed = 1;
-      for (std::int32_t i = tensor.ndim; i-- > 0; packed *= tensor.shape[i])
-        if (!add(static_cast<std::uint64_t>(tensor.shape[i])) ||
-            !add(static_cast<std::uint64_t>(tensor.strides == nullptr ? packed : tensor.strides[i])))
+      for (std::int32_t d = tensor.ndim; d-- > 0; packed *= tensor.shape[d])
+        if (!add(static_cast<std::uint64_t>(tensor.shape[d])) ||
+            !add(static_cast<std::uint64_t>(tensor.strides == nullptr ? packed : tensor.strides[d])))
+          return false;
+      extents[i] = Extent::of(tensor);
+      for (std::size_t j = 0; j < i; ++j)
+        if (extents[i].overlaps(extents[j]) && !(add(i << 8 | j) && add(address - address_of(tensors[j]))))
           return false;
     }
     return true;
@@ -71,65 +72,89 @@ struct Option {
   nb::object name, value;
 };
 
+// What such a call does: launches or, where a gradient is asked for, a function of tensors.
 struct Chosen {
   std::vector<std::uint64_t> look;
   std::vector<Option> options;
-  nb::object kernel;
-  std::vector<std::uint8_t> picks;  // of the tensors, in the kernel's order
-  std::vector<nb::object> values;   // of the keyword arguments that the kernel is given beside `out`
-  nb::object names;                 // of those, and `out` behind them where the call brings it; null: none
+  std::unique_ptr<const Launches> launches;  // null: `function`
+  nb::object function;
+  std::vector<std::uint8_t> picks;  // of the tensors, in the function's order
+  std::vector<nb::object> values;   // of the keyword arguments that it is given
+  nb::object names;                 // of those; null: none
 };
 
 struct Table {
   std::unordered_map<std::uint64_t, std::vector<std::shared_ptr<const Chosen>>> rows;  // by hash
   std::size_t count = 0;
   std::shared_ptr<const Chosen> last;
-  nb::object guard;   // called without arguments; where it says true the call goes to Python. Null: none
-  bool asks = false;  // all calls go to Python
+  nb::object heeds, state;  // whether torch.autocast or the like is on; if so, a number for what it does
+  bool asks = false;        // all calls go to Python
 
   int traverse(visitproc visit, void* arg) const {
-    Py_VISIT(guard.ptr());
+    Py_VISIT(heeds.ptr());
+    Py_VISIT(state.ptr());
     for (const auto& [hash, found] : rows)
-      for (const auto& row : found) Py_VISIT(row->kernel.ptr());
+      for (const auto& row : found) {
+        Py_VISIT(row->function.ptr());
+        if (row->launches == nullptr) continue;
+        if (const int stop = row->launches->traverse(visit, arg)) return stop;
+      }
     return 0;
   }
 };
 
-constexpr std::size_t most = 12;  // tensors of a call, its output among them
+// A number for the state that the function depends on beside its tensors, 0 as a rule; -1 with a Python error set.
+std::int64_t state_of_torch(const Table& table) {
+  if (!table.heeds.is_valid()) return 0;
+  const nb::object on = nb::steal(PyObject_CallNoArgs(table.heeds.ptr()));
+  if (!on.is_valid() || on.is(nb::handle(Py_False))) return on.is_valid() ? 0 : -1;
+  const nb::object number = nb::steal(PyObject_CallNoArgs(table.state.ptr()));
+  return number.is_valid() ? PyLong_AsLongLong(number.ptr()) : -1;
+}
 
-// The tensors of a call, `out` behind them.
-struct Tensors {
-  PyObject* objects[most];
+// A call as it is looked up: its tensors, `out` behind them, and what they look like.
+struct Call {
+  PyObject* objects[most_tensors];
   std::size_t count = 0;
-  std::uint32_t given = 0;  // a bit for each that is not None
-  bool brings = false;      // the last one is the output
+  std::uint64_t given = 0;  // a bit for each that is not None
+  Inputs inputs;
+  Look look;
+  bool tracked = false;  // a gradient is asked for
 
   bool gather(PyObject* tuple, PyObject* out) {
     if (!PyTuple_Check(tuple)) return false;
     const auto size = static_cast<std::size_t>(PyTuple_Size(tuple));
-    if (size + 1 > most) return false;
+    if (size + 1 > most_tensors) return false;
     for (std::size_t i = 0; i <= size; ++i) {
       PyObject* const object = i == size ? out : PyTuple_GetItem(tuple, static_cast<Py_ssize_t>(i));
       if (object == Py_None) continue;
       objects[count++] = object;
-      given |= 1u << i;
+      given |= std::uint64_t{1} << i;
     }
-    given |= 1u << (size + 1);
-    brings = out != Py_None;
+    given |= std::uint64_t{1} << (size + 1);
     return true;
   }
-};
 
-// Whether nobody but the kernel wants to see these: gradients, modes, tangents, views that are still to be made.
-[[gnu::hot]] bool are_plain(Inputs& inputs, const Tensors& tensors) {
-  if (!inputs.read(tensors.objects, tensors.count)) {
-    if (PyErr_ExceptionMatches(PyExc_Exception))
-      PyErr_Clear();  // not Ctrl-C; what is wrong is said on the way in Python
-    return false;
+  // Whether nobody but the kernel and autograd wants to see the tensors: modes, tangents, transformations, views that
+  // are still to be made.
+  [[gnu::hot]] bool read_tensors() {
+    if (!inputs.read(objects, count)) {
+      if (PyErr_ExceptionMatches(PyExc_Exception))
+        PyErr_Clear();  // not Ctrl-C; what is wrong is said on the way in Python
+      return false;
+    }
+    tracked = inputs.tracked() >= 0;
+    return !inputs.unusual() && !inputs.ran_python() && !(inputs.of_torch() && modes_on()) &&
+           !(inputs.real() && tangents_on()) && !(tracked && transforms_on());
   }
-  return !inputs.special() && !inputs.ran_python() && !(inputs.of_torch() && modes_on()) &&
-         !(inputs.real() && tangents_on());
-}
+
+  [[gnu::hot]] bool read(const Table& table, PyObject* tuple, PyObject* out) {
+    if (!gather(tuple, out) || !read_tensors()) return false;
+    const std::int64_t state = state_of_torch(table);
+    if (state < 0) return PyErr_Clear(), false;
+    return look.read(inputs.views(), static_cast<std::uint64_t>(state) << 32 | std::uint64_t{tracked} << 31 | given);
+  }
+};
 
 bool fits(const Chosen& row, const Look& look, PyObject* const* values, PyObject* names) {
   const std::size_t count = names == nullptr ? 0 : static_cast<std::size_t>(PyTuple_Size(names));
@@ -141,12 +166,9 @@ bool fits(const Chosen& row, const Look& look, PyObject* const* values, PyObject
   return true;
 }
 
-// The row of the call, or null.
-[[gnu::hot]] std::shared_ptr<const Chosen> find(Table& table, const Tensors& tensors, PyObject* const* values,
+// The row of a call that looks so, or null.
+[[gnu::hot]] std::shared_ptr<const Chosen> find(Table& table, const Look& look, PyObject* const* values,
                                                 PyObject* names) {
-  Inputs inputs;
-  Look look;
-  if (!are_plain(inputs, tensors) || !look.read(inputs.views(), tensors.given, tensors.brings)) return nullptr;
   if (table.last != nullptr && fits(*table.last, look, values, names)) return table.last;
   const auto found = table.rows.find(look.hash());
   if (found == table.rows.end()) return nullptr;
@@ -155,13 +177,13 @@ bool fits(const Chosen& row, const Look& look, PyObject* const* values, PyObject
   return nullptr;
 }
 
-constexpr std::uint8_t transposed = 0x80;  // with a pick: the kernel takes the tensor's `mT`
+constexpr std::uint8_t transposed = 0x80;  // with a pick: the function takes the tensor's `mT`
 
-[[gnu::hot]] PyObject* launch(const Chosen& row, PyObject* tensors, PyObject* out) {
+[[gnu::hot]] PyObject* call_function(const Chosen& row, PyObject* tensors) {
   static PyObject* const turn = PyUnicode_InternFromString("mT");
   constexpr std::size_t named = 16;
-  PyObject* arguments[1 + most + named + 1];
-  nb::object turned[most];
+  PyObject* arguments[1 + most_tensors + named];
+  nb::object turned[most_tensors];
   std::size_t count = 1;  // what is called may use the word before them
   for (const std::uint8_t pick : row.picks) {
     PyObject* tensor = PyTuple_GetItem(tensors, pick & ~transposed);
@@ -173,19 +195,8 @@ constexpr std::uint8_t transposed = 0x80;  // with a pick: the kernel takes the 
   }
   const std::size_t positional = count - 1;
   for (const nb::object& value : row.values) arguments[count++] = value.ptr();
-  if (out != Py_None) arguments[count++] = out;
-  return PyObject_Vectorcall(row.kernel.ptr(), arguments + 1, positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
+  return PyObject_Vectorcall(row.function.ptr(), arguments + 1, positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
                              row.names.ptr());
-}
-
-// Whether the guard sends the call to Python; also where it fails.
-bool is_guarded(const Table& table) {
-  if (!table.guard.is_valid()) return false;
-  PyObject* const answer = PyObject_CallNoArgs(table.guard.ptr());
-  if (answer == nullptr) PyErr_Clear();
-  const bool guarded = answer != Py_False;
-  Py_XDECREF(answer);
-  return guarded;
 }
 
 // `choice(tensors, out=None, **options)`.
@@ -193,11 +204,15 @@ bool is_guarded(const Table& table) {
   static PyObject* const slow = PyUnicode_InternFromString("_choose");
   Table& table = state_of<Table>(self);
   const Py_ssize_t count = PyVectorcall_NARGS(flagged);
-  Tensors tensors;
   PyObject* const out = count > 1 ? args[1] : Py_None;
-  const bool remembers = table.count != 0 && !table.asks;
-  if (remembers && (count == 1 || count == 2) && tensors.gather(args[0], out) && !is_guarded(table)) {
-    if (const auto row = find(table, tensors, args + count, names)) return launch(*row, args[0], out);
+  const bool remembers = table.count != 0 && !table.asks && !calls_are_kept() && !LaunchNotes::on();
+  if (remembers && (count == 1 || count == 2)) {
+    Call call;
+    if (call.read(table, args[0], out))
+      if (const auto row = find(table, call.look, args + count, names)) {
+        if (row->launches == nullptr) return call_function(*row, args[0]);
+        if (PyObject* const result = row->launches->repeat(call.inputs, call.objects)) return result;
+      }
     if (PyErr_Occurred()) return nullptr;
   }
   std::vector<PyObject*> all{self};
@@ -213,58 +228,86 @@ bool is_same_call(const Chosen& one, const Chosen& two) {
          });
 }
 
-// Remembers that calls like this one are `kernel(*[tensors[i] for i in picks], **keywords)`, with `out` where the call
-// brings it; of a pick of 128 and more it is `tensors[i - 128].mT`.
-void remember(nb::handle choice, nb::tuple tensors, nb::object out, nb::dict options, nb::object kernel,
-              std::vector<std::uint8_t> picks, nb::dict keywords) {
+nb::object intern(nb::handle name) {
+  PyObject* interned = name.inc_ref().ptr();
+  PyUnicode_InternInPlace(&interned);
+  return nb::steal(interned);
+}
+
+void keep(Table& table, const Look& look, const nb::dict& options, const std::shared_ptr<Chosen>& row) {
   constexpr std::size_t most_rows = 4096;  // shapes that never repeat must not grow without bound
-  Table& table = state_of<Table>(choice.ptr());
-  Tensors read;
-  Inputs inputs;
-  Look look;
-  if (!read.gather(tensors.ptr(), out.ptr()) || !are_plain(inputs, read) ||
-      !look.read(inputs.views(), read.given, read.brings) || keywords.size() > 16)
-    return;
-  const auto intern = [](nb::handle name) {
-    PyObject* interned = name.inc_ref().ptr();
-    PyUnicode_InternInPlace(&interned);
-    return nb::steal(interned);
-  };
-  const auto row = std::make_shared<Chosen>();
+  for (const auto& [name, value] : options)
+    if (!is_plain_value(value.ptr())) return;
   row->look.assign(look.words().begin(), look.words().end());
   for (const auto& [name, value] : options) row->options.push_back({intern(name), nb::borrow(value)});
-  nb::list names;
-  for (const auto& [name, value] : keywords) names.append(intern(name)), row->values.push_back(nb::borrow(value));
-  if (!out.is_none()) names.append(intern(nb::str("out")));
-  if (names.size() != 0) row->names = nb::tuple(names);
-  row->kernel = std::move(kernel), row->picks = std::move(picks);
   if (table.count++ >= most_rows) table.rows.clear(), table.count = 1;
   auto& rows = table.rows[look.hash()];
-  // Where a guard or a mode sends calls to Python, they come here again.
+  // Where a mode sends calls to Python, they come here again.
   std::erase_if(rows, [&](const auto& other) { return is_same_call(*other, *row); });
   rows.push_back(row);
   table.last = row;
+}
+
+// Calls `function()`, returns what it returns, and remembers its launches: calls like this one will make them again.
+// It must touch memory by launches alone, by those of the tensors' sizes, strides and addresses alone.
+nb::object remember_launches(nb::handle choice, nb::tuple tensors, nb::object out, nb::dict options,
+                             nb::object function) {
+  Table& table = state_of<Table>(choice.ptr());
+  Call call;
+  if (table.asks || calls_are_kept() || !call.read(table, tensors.ptr(), out.ptr()) || call.tracked) {
+    if (PyErr_Occurred()) throw nb::python_error();
+    return function();
+  }
+  const LaunchNotes notes;
+  nb::object result = function();
+  auto launches = Launches::of(notes, call.inputs.views(), out.is_none() ? nullptr : out.ptr(), result.ptr());
+  if (launches == nullptr) return result;
+  const auto row = std::make_shared<Chosen>();
+  row->launches = std::move(launches);
+  keep(table, call.look, options, row);
+  return result;
+}
+
+// Remembers that calls like this one, which asks for a gradient, are `function(*[tensors[i] for i in picks],
+// **keywords)`; of a pick of 128 and more it is `tensors[i - 128].mT`.
+void remember_derivative(nb::handle choice, nb::tuple tensors, nb::dict options, nb::object function,
+                         std::vector<std::uint8_t> picks, nb::dict keywords) {
+  Table& table = state_of<Table>(choice.ptr());
+  Call call;
+  if (table.asks || keywords.size() > 16 || !call.read(table, tensors.ptr(), Py_None) || !call.tracked) {
+    if (PyErr_Occurred()) throw nb::python_error();
+    return;
+  }
+  const auto row = std::make_shared<Chosen>();
+  nb::list names;
+  for (const auto& [name, value] : keywords) names.append(intern(name)), row->values.push_back(nb::borrow(value));
+  if (names.size() != 0) row->names = nb::tuple(names);
+  row->function = std::move(function), row->picks = std::move(picks);
+  keep(table, call.look, options, row);
+}
+
+// 0: somebody else wants to see the tensors; 1: autograd alone does; 2: nobody does.
+int who_sees(const nb::tuple& tensors) {
+  Call call;
+  const bool plain = call.gather(tensors.ptr(), Py_None) && call.read_tensors();
+  if (PyErr_Occurred()) throw nb::python_error();
+  return !plain ? 0 : call.tracked ? 1 : 2;
 }
 
 }  // namespace
 
 void init_choice(nb::module_& m) {
   PyTypeObject* const type = CallableType<Table, vectorcall>::make(
-      "pyptx._core.Choice", "A function of tensors that remembers which kernel it chose for such tensors");
+      "pyptx._core.Choice", "A function of tensors that remembers what it did for such tensors");
   if (type == nullptr) throw nb::python_error();
   m.attr("Choice") = nb::steal(reinterpret_cast<PyObject*>(type));
-  m.def(
-      "are_plain",
-      [](const nb::tuple& tensors) {
-        Tensors given;
-        Inputs inputs;
-        const bool plain = given.gather(tensors.ptr(), Py_None) && are_plain(inputs, given);
-        if (PyErr_Occurred()) throw nb::python_error();
-        return plain;
-      },
-      nb::arg("tensors"));
-  m.def("remember_choice", &remember, nb::arg("choice"), nb::arg("tensors"), nb::arg("out").none(), nb::arg("options"),
-        nb::arg("kernel"), nb::arg("picks"), nb::arg("keywords"));
+  m.def("are_plain", [](const nb::tuple& tensors) { return who_sees(tensors) == 2; }, nb::arg("tensors"));
+  m.def("are_recorded", [](const nb::tuple& tensors) { return who_sees(tensors) == 1; }, nb::arg("tensors"));
+  m.def("remember_launches", &remember_launches, nb::arg("choice"), nb::arg("tensors"), nb::arg("out").none(),
+        nb::arg("options"), nb::arg("function"));
+  m.def("spoil_launches", &LaunchNotes::spoil, "Says that something else than launches touches memory");
+  m.def("remember_derivative", &remember_derivative, nb::arg("choice"), nb::arg("tensors"), nb::arg("options"),
+        nb::arg("function"), nb::arg("picks"), nb::arg("keywords"));
   m.def(
       "ask_python",
       [](const std::vector<nb::object>& choices, bool asks) {
@@ -272,9 +315,12 @@ void init_choice(nb::module_& m) {
       },
       nb::arg("choices"), nb::arg("asks"));
   m.def(
-      "guard_choice",
-      [](nb::handle choice, nb::object guard) { state_of<Table>(choice.ptr()).guard = std::move(guard); },
-      nb::arg("choice"), nb::arg("guard"));
+      "heed_state",
+      [](nb::handle choice, nb::object on, nb::object number) {
+        Table& table = state_of<Table>(choice.ptr());
+        table.heeds = std::move(on), table.state = std::move(number);
+      },
+      nb::arg("choice"), nb::arg("on"), nb::arg("number"));
 }
 
 }  // namespace ptx::python

@@ -20,6 +20,7 @@
 #include "ptx/interop/plan.h"
 #include "python/src/callable.h"
 #include "python/src/foreign.h"
+#include "python/src/launcher.h"
 #include "python/src/profile.h"
 #include "python/src/scalars.h"
 #include "python/src/torch_state.h"
@@ -153,8 +154,25 @@ std::vector<Maker> makers_of(const Plan& plan, const nb::list& pairs) {
 
 // What the framework's side of one call needs.
 struct Caller {
-  Outputs outputs;
+  Outputs* outputs = nullptr;
   PyThreadState* released = nullptr;
+
+  // The simulator runs here and now: other threads of Python go on meanwhile.
+  static void let_others_go(void* caller) { static_cast<Caller*>(caller)->released = PyEval_SaveThread(); }
+
+  // Runs a plan by `call`, and takes Python's lock back where it was given away. False with a Python error set.
+  template <class F>
+  [[gnu::hot]] bool launch(F call) {
+    try {
+      const Expected<Done> done = call();
+      if (released != nullptr) take_back(released);
+      if (!done && !PyErr_Occurred()) set_error(done.why());
+      return static_cast<bool>(done);
+    } catch (const std::bad_alloc&) {  // of the simulator, which notes for each byte of an output whether it is written
+      if (released != nullptr) take_back(released);
+      return PyErr_NoMemory(), false;
+    }
+  }
 };
 
 // One call of a plan on inputs that were read of `objects`. `sizes`: of inputs that the plan takes; null: not yet
@@ -167,21 +185,15 @@ struct Running {
   std::span<const std::uint64_t> scalars;
   const Extras& extras;
   bool ran_python;  // since the inputs were read
-  Caller caller;
+  Outputs outputs;
+  Caller caller{};
   interop::Framework framework{};
 
-  // Runs the plan, and takes Python's lock back where the simulator gave it away. False with a Python error set.
   [[gnu::hot]] bool launch() {
-    try {
-      const Expected<Done> done = sizes != nullptr ? plan.call(inputs.views(), *sizes, scalars, framework)
-                                                   : plan.call(inputs.views(), scalars, framework);
-      if (caller.released != nullptr) take_back(caller.released);
-      if (!done && !PyErr_Occurred()) set_error(done.why());
-      return static_cast<bool>(done);
-    } catch (const std::bad_alloc&) {  // of the simulator, which notes for each byte of an output whether it is written
-      if (caller.released != nullptr) take_back(caller.released);
-      return PyErr_NoMemory(), false;
-    }
+    return caller.launch([&] {
+      return sizes != nullptr ? plan.call(inputs.views(), *sizes, scalars, framework)
+                              : plan.call(inputs.views(), scalars, framework);
+    });
   }
 
   // Code in Python may have let go of memory that a view shows.
@@ -212,61 +224,25 @@ struct Running {
                            std::span<const std::uint64_t> scalars, const std::vector<Maker>& makers,
                            const Extras& extras, bool ran_python) {
   PyObject* const first = inputs.size() == 0 ? nullptr : objects[0];
-  Running call{plan, inputs, objects, sizes, scalars, extras, ran_python, {Outputs(inputs.api(), makers, first)}};
+  Running call{plan, inputs, objects, sizes, scalars, extras, ran_python, Outputs(inputs.api(), makers, first)};
   if ((inputs.special() || (inputs.real() && tangents_on())) && inputs.size() == plan.inputs() &&
       !check_state(plan, inputs, objects, 0))
     return nullptr;
   interop::Framework& framework = call.framework;
   framework.context = &call.caller;
+  call.caller.outputs = &call.outputs;
   framework.allocate = [](void* context, std::size_t, interop::DLTensor& tensor) {
-    return static_cast<Caller*>(context)->outputs.allocate(tensor);
+    return static_cast<Caller*>(context)->outputs->allocate(tensor);
   };
   if (plan.device().type == DeviceType::cuda) {
     if (!choose_stream(plan, inputs, extras.stream, framework.stream)) return nullptr;
-  } else {  // the simulator runs here and now: other threads of Python go on meanwhile
+  } else {
     if (extras.stream != nullptr && !read_stream(extras.stream, framework.stream)) return nullptr;
-    framework.ready = [](void* context) { static_cast<Caller*>(context)->released = PyEval_SaveThread(); };
+    framework.ready = Caller::let_others_go;
   }
   if (extras.out != nullptr) return call.into(extras.out);
-  return call.refresh(nullptr) && call.launch() ? call.caller.outputs.take() : nullptr;
+  return call.refresh(nullptr) && call.launch() ? call.outputs.take() : nullptr;
 }
-
-// A signature of inputs seen before: keyword arguments that chose the specialisation, names of runtime scalars, plan.
-struct Entry {
-  nb::object plan_object;
-  const Plan* plan;
-  std::vector<std::pair<nb::object, nb::object>> fixed;  // name (interned) and value
-  std::vector<nb::object> scalars;                       // as Record::scalars: a name, or none for one that is known
-  std::vector<std::uint64_t> bits;                       // of those that are known
-  std::size_t named = 0;                                 // of the scalars
-  std::vector<Maker> makers;                             // of the outputs; none: the framework's general way
-  std::size_t references = 0;
-};
-
-// What a kernel knows may change while a call runs Python, so the call keeps its own. Counted without atomics, under
-// Python's lock.
-template <class T>
-class Ref {
- public:
-  Ref() = default;
-  explicit Ref(T* object) : object_(object) { ++object->references; }
-  Ref(const Ref& other) : object_(other.object_) {
-    if (object_ != nullptr) ++object_->references;
-  }
-  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Ref& operator=(Ref other) noexcept { return std::swap(object_, other.object_), *this; }
-  ~Ref() {
-    if (object_ != nullptr && --object_->references == 0) delete object_;
-  }
-  explicit operator bool() const { return object_ != nullptr; }
-  T& operator*() const { return *object_; }
-  T* operator->() const { return object_; }
-
- private:
-  T* object_ = nullptr;
-};
-
-using EntryRef = Ref<Entry>;
 
 // A value that a body read: where it lies, and what it was. What lies there now is compared by identity.
 struct Read {
@@ -473,19 +449,41 @@ bool keeps_calls = false;  // all calls take the slow path, which keeps them (py
   return run(plan, inputs, args, &sizes, {bits, entry->bits.size()}, entry->makers, arguments.extras, ran_python);
 }
 
-// Where it is a tensor of torch.
-void mark(PyObject* object) {
-  if (TypeOf(object)->requires_grad.is_valid()) mark_written(object);
-}
-
 void mark_written(const Known& known, const Arguments& arguments) {
   for (const Py_ssize_t index : known.mutated)
-    if (index < arguments.count) mark(arguments.positional[index]);
+    if (index < arguments.count) tell_written(arguments.positional[index]);
   PyObject* const out = arguments.extras.out;
   if (out == nullptr) return;
-  if (!PyTuple_Check(out) && !PyList_Check(out)) return mark(out);
+  if (!PyTuple_Check(out) && !PyList_Check(out)) return tell_written(out);
   const nb::object items = nb::steal(PyTuple_Check(out) ? Py_NewRef(out) : PyList_AsTuple(out));
-  for (Py_ssize_t i = 0; i < PyTuple_Size(items.ptr()); ++i) mark(PyTuple_GetItem(items.ptr(), i));
+  for (Py_ssize_t i = 0; i < PyTuple_Size(items.ptr()); ++i) tell_written(PyTuple_GetItem(items.ptr(), i));
+}
+
+std::vector<nb::object> items_of(PyObject* outputs) {
+  if (!PyTuple_Check(outputs) && !PyList_Check(outputs)) return {nb::borrow(outputs)};
+  std::vector<nb::object> items;
+  for (nb::handle each : nb::borrow<nb::object>(outputs)) items.push_back(nb::borrow(each));
+  return items;
+}
+
+// Notes the call that gave `result`, if the kernel has a plan for such arguments.
+[[gnu::cold]] void note(PyObject* self, const Arguments& arguments, PyObject* result) {
+  Known& known = state_of<Known>(self);
+  Inputs inputs;
+  PyObject* values[most_scalars];
+  interop::Sizes sizes;
+  EntryRef entry;
+  if (arguments.extras.stream == nullptr && !keeps_calls &&
+      inputs.read(arguments.positional, static_cast<std::size_t>(arguments.count)))
+    entry = find(known, inputs, arguments, values, sizes);
+  bool ran_python = false;
+  std::vector<std::uint64_t> bits(entry ? entry->bits : std::vector<std::uint64_t>());
+  if (!entry || !pack_all(*entry->plan, values, bits.data(), ran_python)) return PyErr_Clear(), LaunchNotes::spoil();
+  Launch launch{nb::borrow(self), entry, std::move(bits)};
+  for (Py_ssize_t i = 0; i < arguments.count; ++i) launch.inputs.push_back(nb::borrow(arguments.positional[i]));
+  launch.outputs = items_of(arguments.extras.out == nullptr ? result : arguments.extras.out);
+  launch.mutated = known.mutated;
+  LaunchNotes::add(launch);
 }
 
 [[gnu::hot]] PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t flagged, PyObject* keywords) {
@@ -496,8 +494,12 @@ void mark_written(const Known& known, const Arguments& arguments) {
   std::optional<ProfiledCall> range;
   if (is_profiled()) [[unlikely]]
     range.emplace(self);
+  const std::size_t noted = LaunchNotes::count();
   PyObject* const result = call(self, arguments);
   if (result != nullptr && (arguments.extras.out != nullptr || !known.mutated.empty())) mark_written(known, arguments);
+  if (LaunchNotes::on() && result != nullptr &&
+      LaunchNotes::count() == noted)  // else the call made another, with sizes
+    note(self, arguments, result);
   return result;
 }
 
@@ -634,13 +636,57 @@ nb::tuple describe(nb::handle array) {
 
 }  // namespace
 
+bool calls_are_kept() { return keeps_calls; }
+
+bool is_unchanged(PyObject* launcher) { return unchanged(state_of<Known>(launcher)); }
+
+Repeated repeat(const Launch& launch, std::span<const interop::DLTensor> inputs,
+                std::span<const interop::DLTensor> outputs, bool fresh, void* stream) {
+  const Plan& plan = *launch.entry->plan;
+  interop::Sizes sizes;
+  if (!plan.takes(inputs, sizes)) return Repeated::refused;
+  std::optional<ProfiledCall> range;
+  if (is_profiled()) [[unlikely]]
+    range.emplace(launch.launcher.ptr());
+  Caller caller;
+  interop::Framework framework;
+  framework.context = &caller;
+  framework.stream = stream;
+  framework.outputs = outputs;
+  framework.fresh = fresh;
+  if (plan.device().type != DeviceType::cuda) framework.ready = Caller::let_others_go;
+  const bool done = caller.launch([&] { return plan.call(inputs, sizes, launch.scalars, framework); });
+  return done ? Repeated::done : Repeated::failed;
+}
+
+void tell_written(PyObject* object) {
+  if (TypeOf(object)->requires_grad.is_valid()) mark_written(object);
+}
+
 bool same_value(PyObject* left, PyObject* right) {
   if (left == right) return true;
   if (Py_TYPE(left) != Py_TYPE(right)) return false;
-  if (PyFloat_CheckExact(left))  // by bits: 0.0 and -0.0 make two kernels
+  if (PyFloat_Check(left))  // by bits: 0.0 and -0.0 make two kernels
     return std::bit_cast<std::uint64_t>(PyFloat_AsDouble(left)) ==
            std::bit_cast<std::uint64_t>(PyFloat_AsDouble(right));
+  if (PyTuple_CheckExact(left)) {
+    const Py_ssize_t size = PyTuple_Size(left);
+    bool same = size == PyTuple_Size(right);
+    for (Py_ssize_t i = 0; same && i < size; ++i)
+      same = same_value(PyTuple_GetItem(left, i), PyTuple_GetItem(right, i));
+    return same;
+  }
   return (PyLong_CheckExact(left) || PyUnicode_CheckExact(left)) && PyObject_RichCompareBool(left, right, Py_EQ) == 1;
+}
+
+bool is_plain_value(PyObject* value) {
+  if (PyTuple_CheckExact(value)) {
+    for (Py_ssize_t i = 0; i < PyTuple_Size(value); ++i)
+      if (!is_plain_value(PyTuple_GetItem(value, i))) return false;
+    return true;
+  }
+  return value == Py_None || PyBool_Check(value) || PyFloat_Check(value) || PyLong_CheckExact(value) ||
+         PyUnicode_CheckExact(value);
 }
 
 void init_launch(nb::module_& m) {
@@ -655,8 +701,7 @@ void init_launch(nb::module_& m) {
         nb::arg("scalars"), nb::arg("makers"));
   m.def("declare_launcher", &declare, nb::arg("launcher"), nb::arg("out"), nb::arg("stream"), nb::arg("mutated"));
   m.def("keep_calls", [](bool on) { keeps_calls = on; }, nb::arg("on"));
-  m.def(
-      "unchanged", [](nb::handle launcher) { return unchanged(state_of<Known>(launcher.ptr())); }, nb::arg("launcher"));
+  m.def("unchanged", [](nb::handle launcher) { return is_unchanged(launcher.ptr()); }, nb::arg("launcher"));
   m.def("watch", &watch, nb::arg("launcher"), nb::arg("reads"), nb::arg("verify").none());
   m.def("show_call", &show_call, nb::arg("type"), nb::arg("function"));
   m.def("pack_scalars", &pack_scalars, nb::arg("record"), nb::arg("values"));

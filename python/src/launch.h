@@ -28,6 +28,9 @@ T value_or_raise(Expected<T> result) {
 // The same object, or equal values of one of the plain types. Others are compared by the slow path, which freezes them.
 bool same_value(PyObject* left, PyObject* right);
 
+// Whether it is of these types, so that it cannot change: a number, a string, True, False, None, or a tuple of such.
+bool is_plain_value(PyObject* value);
+
 // Work of the library that needs no Python and may take long.
 template <class F>
 auto unlocked(F work) {

@@ -88,6 +88,8 @@ class Inputs {
   bool read_only(std::size_t index) const { return (read_only_ >> index & 1) != 0; }
   // Whether any of these must be looked at before a launch.
   bool special() const { return tracked_ >= 0 || pending_ >= 0 || read_only_ != 0; }
+  // The same, apart from gradients.
+  bool unusual() const { return pending_ >= 0 || read_only_ != 0; }
   // Whether torch's tensors are among them; whether any of those may have derivatives.
   bool of_torch() const { return of_torch_; }
   bool real() const { return real_; }
@@ -134,6 +136,7 @@ class Outputs {
 
   [[gnu::hot]] bool allocate(interop::DLTensor& tensor);  // false with a Python error set
   PyObject* take();                                       // None, the array, or a tuple of them: a new reference
+  PyObject* made(std::size_t index) const { return objects_[index]; }  // a borrowed reference
 
  private:
   enum class Made { here, elsewhere, failed };

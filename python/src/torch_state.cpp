@@ -146,6 +146,11 @@ bool gradients_on() {
   return answer(ask, 1) != 0;
 }
 
+bool transforms_on() {
+  static PyObject* const ask = name_of("torch._C", "_are_functorch_transforms_active");
+  return answer(ask, 0) > 0;
+}
+
 int requires_gradient(PyObject* tensor) {
   const Library& torch = library();
   void** const found = torch.requires_gradient == nullptr ? nullptr : layout.tensor(tensor);

@@ -14,6 +14,9 @@ namespace ptx::python {
 
 [[gnu::hot]] bool gradients_on();
 
+// Whether a transformation of torch.func is open, which wants an autograd.Function of its own kind.
+bool transforms_on();
+
 // Whether tensors may carry tangents: a level of torch.autograd.forward_ad is open.
 [[gnu::hot]] bool tangents_on();
 bool has_tangent(PyObject* tensor);

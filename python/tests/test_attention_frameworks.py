@@ -61,6 +61,7 @@ def test_opcheck(form, target, monkeypatch):
             calls.append((made, given, told))
             return made(*given, **told)
 
+        run.of_torch = made.of_torch
         return run
 
     monkeypatch.setattr(CHOICE, "choose", noted)
@@ -179,11 +180,30 @@ def test_the_words_are_those_of_torch():
 )
 def test_in_the_place_of_torch(shapes, told, by_us, monkeypatch):
     calls, attention = [], MODULE._attention
-    monkeypatch.setattr(MODULE, "DENSE", MODULE.Dense())  # which remembers no call
+    monkeypatch.setattr(MODULE, "CHOICE", MODULE.Attention())  # which remembers no call
     monkeypatch.setattr(MODULE, "_attention", lambda *given: calls.append(given) or attention(*given))
     given = tensors("cpu", *shapes)
     near(kernels.scaled_dot_product_attention(*given, **told), theirs(*(each.double() for each in given), **told))
     assert bool(calls) == by_us
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_compiled_without_gradients_few_queries_share_their_keys(dynamic):
+    def compiled(gradients):
+        ops = []
+
+        def backend(graph, inputs):
+            ops.extend(str(node.target) for node in graph.graph.nodes if "pyptx" in str(node.target))
+            return graph.forward
+
+        torch._dynamo.reset()
+        with torch.set_grad_enabled(gradients), kernels.simulated_target("sm_90a"):
+            function = torch.compile(kernels.attention, backend=backend, fullgraph=True, dynamic=dynamic)
+            near(function(q, k, k), theirs(*(each.double() for each in (q, k, k))))
+        return ops
+
+    q, k = tensors("cpu", (1, 2, 1, 64), (1, 2, 1024, 64))
+    assert ["decode" in compiled(False)[0], "combine" in compiled(False)[1], len(compiled(True))] == [True, True, 1]
 
 
 def test_dropout_and_errors_are_those_of_torch():
@@ -257,8 +277,8 @@ def test_in_the_place_of_jax(shapes, told, by_us, monkeypatch):
     """Forward, residual and gradient of (B, T, N, H), beside JAX's own in f32."""
     jax = pytest.importorskip("jax", reason="skipped: no jax")
     module = sys.modules["pyptx.kernels.dot_product_attention"]
-    calls, dense = [], module.DENSE
-    monkeypatch.setattr(module, "DENSE", lambda *given, **more: calls.append(given) or dense(*given, **more))
+    calls, ours = [], module.of_plain
+    monkeypatch.setattr(module, "of_plain", lambda *given, **more: calls.append(given) or ours(*given, **more))
     if "mask" in told:
         told = {"mask": jax.numpy.tril(jax.numpy.ones(told["mask"], bool))}
     q, k, v = (

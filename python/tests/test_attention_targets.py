@@ -35,7 +35,7 @@ def device(request):
 def by_mma(device, monkeypatch):
     """What a GPU of sm_80 runs, which runs on later ones, too."""
     monkeypatch.setattr(CHOICE, "other_than_hopper", lambda tensor: "mma")
-    monkeypatch.setattr(MODULE, "DENSE", MODULE.Dense())  # which remembers no call
+    monkeypatch.setattr(MODULE, "CHOICE", MODULE.Attention())  # which remembers no call
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_100_runs_are_identical(form, monkeypatch):
 
     if form == "by mma":
         monkeypatch.setattr(CHOICE, "other_than_hopper", lambda tensor: "mma")
-        monkeypatch.setattr(MODULE, "DENSE", MODULE.Dense())
+        monkeypatch.setattr(MODULE, "CHOICE", MODULE.Attention())
     forms = {
         "gradient": gradient,
         "cache of e4m3": lambda: [kernels.attention(q[:, :, :3], *narrow[1:], lengths=counts)],

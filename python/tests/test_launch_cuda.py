@@ -149,13 +149,17 @@ def test_a_call_on_cuda_tensors_is_one_launch(tmp_path):
 
 
 @pytest.mark.skipif(COMPILER is None, reason="skipped: no C++ compiler")
-def test_the_call_benchmark_runs_without_a_gpu():
+@pytest.mark.parametrize(
+    ("bench", "options", "printed"),
+    [("dispatch.py", [], "args16 / args2"), ("calls_of_ops.py", ["--only", "rms_norm", "mean"], "cross_entropy mean")],
+)
+def test_the_call_benchmarks_run_without_a_gpu(bench, options, printed):
     pytest.importorskip("torch", reason="skipped: no torch")
-    command = [sys.executable, ROOT / "bench/dispatch.py", "--fake", "--rounds", "1", "--calls", "5"]
+    command = [sys.executable, ROOT / "bench" / bench, "--fake", "--rounds", "1", "--calls", "5", *options]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if "PTX4010" in ran.stderr:
         pytest.skip("skipped: no assembler")
-    assert ran.returncode == 0 and "args16 / args2" in ran.stdout, ran.stdout + ran.stderr
+    assert ran.returncode == 0 and printed in ran.stdout, ran.stdout + ran.stderr
 
 
 FOREIGN = (

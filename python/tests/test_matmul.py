@@ -696,7 +696,10 @@ def test_ctas_that_share_ragged_rows(config, k_major):
 def test_what_measured_best_is_chosen_of_few_rows_and_of_blocks():
     assert [stream_of(m, n, k).parts for m, n, k in ((128, 2112, 7168), (128, 4096, 4096), (256, 1536, 7168), (256, 4096, 14336), (32, 6144, 4096), (32, 4096, 4096))] == [3, 2, 4, 2, 2, 2]  # fmt: skip
     assert [(c.tall, c.bn) for c in (stream_of(m, n, 7168, k_major) for m, n, k_major in ((128, 2112, True), (64, 6144, True), (128, 4096, True), (100, 2112, True), (100, 1536, True), (32, 2112, True), (128, 2112, False)))] == [(True, 56), (True, 96), (False, 64), (True, 56), (True, 56), (False, 64), (False, 64)]  # fmt: skip
-    assert [configuration(2048, 4096, 4096, 8, 16, True, grouped=True, gated=gated).cn for gated in (True, False)] == [2, 1]
+    assert [configuration(2048, 4096, 4096, 8, 16, True, grouped=True, gated=gated).cn for gated in (True, False)] == [
+        2,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(("m", "n", "k", "rows"), [

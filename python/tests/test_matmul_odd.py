@@ -330,3 +330,11 @@ def test_groups_of_numpy_of_any_strides():
     assert (kernels.grouped_matmul(np.asfortranarray(a), b, ends) == wanted).all()
     out = np.empty((10, 64), np.float16)[:, ::2]
     assert kernels.grouped_matmul(a, b, ends, out=out) is out and (out == wanted).all()
+
+
+@pytest.mark.parametrize(("m", "n"), [(201, 256), (300, 201)])
+def test_tiles_that_end_with_the_matrix_begin_where_copies_do(m, n):
+    """At multiples of 16 bytes of the innermost dimension, which here is no multiple of that: the rows have gaps behind them."""
+    a, b = (torch.randn(64, 304).bfloat16()[:, :columns] for columns in (m, n))
+    with kernels.simulated_target("sm_90a"):
+        assert close(kernels.matmul(a.mT, b), product(a.mT, b))

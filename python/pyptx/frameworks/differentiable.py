@@ -109,9 +109,13 @@ class DifferentiableKernel:
     @property
     def op(self):
         """torch's op."""
+        return self.of_torch.op
+
+    @property
+    def of_torch(self):
         if self._torch is None:
             self._make_torch()
-        return self._torch.op
+        return self._torch
 
     def residuals(self, inputs, outputs) -> tuple:
         """The arguments of the backward before the gradients: the saved inputs and outputs."""

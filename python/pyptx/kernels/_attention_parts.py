@@ -71,7 +71,8 @@ def in_parts(q, k, v, masks: Masks, beside, lengths=None, table=None):
     most = int(table.shape[1]) * int(k.shape[1]) if paged else int(k.shape[2])
     page = 1 << log2(k.shape[1]) if paged else 0
     rows = heads // shared * queries
-    key = (type_name(q), choice.rounded(width), choice.rounded(values), rows > 64, *masks.flags)
+    tall = True if rows > 64 else False  # noqa: SIM210  (where the compiler traces, the comparison is a symbol)
+    key = (type_name(q), choice.rounded(width), choice.rounded(values), tall, *masks.flags)
     run = choice.made(q, "few_queries", *key, page, lengths is not None)
     parts = _parts_of(q, batch * shared * _tiles(rows), most)
     combine = _combination(q, parts, batch * heads * queries, beside)

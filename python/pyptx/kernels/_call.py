@@ -16,7 +16,7 @@ from pyptx.kernels._rows_split import Split, has_edges
 from pyptx.kernels._target import OWN, simulated
 from pyptx.types import bf16, f16, f32, s32, s64
 
-__all__ = ["RowFunction", "columns", "has_clusters", "last", "matrix", "spelled"]
+__all__ = ["Remembered", "RowFunction", "columns", "has_clusters", "last", "matrix", "spelled"]
 
 TYPES = {"float32": f32, "float16": f16, "bfloat16": bf16}
 INDICES = {"int64": s64, "int32": s32}
@@ -74,19 +74,31 @@ class RowFunction(_core.Choice):
     defaults: defaults of the kernels' template values.
     gradient_lies: whether its backward takes gradients that lie apart.
     float32: is called instead of the function where torch's autocast widens its result to f32.
-    """
+    told: `told(tensors, options)` returns what the kernel is told, of the options of a call; by default, these.
+    flat, shaped: in place of `flattened` and `given_shape`.
+    beside: `beside(position, tensor)` is what a kernel for rows that lie apart takes of a tensor that is none of the first `rows`.
+    fits: in place of `check_shapes`, `fits(function, tensors, out)`.
+    in_place: whether its kernels have an `apart`.
 
-    in_place = True  # whether its kernels have an `apart`
+    Classes that derive from this one would lose the call in C++: `_core.show_call` gives this one a `__call__` that they inherit.
+    """
 
     def __init__(
         self, name: str, rows: int, make, *, needed: int | None = None, over_rows: bool = True, saved: tuple | None = None, saved_results: tuple = (),
-        gradients: int | None = None, indices: int | None = None, float32=None, names: str = "x weight bias", called: str = "", **defaults,
+        gradients: int | None = None, indices: int | None = None, float32=None, names: str = "x weight bias", called: str = "",
+        told=None, flat=None, shaped=None, beside=None, fits=None, in_place=True, **defaults,
     ):  # fmt: skip
         self.name, self.rows, self.over_rows, self.defaults = name, rows, over_rows, defaults
         self.needed = rows if needed is None else needed
         self.names, self.called = names.split(), called or name
         self.float32 = float32
         self.indices = indices
+        self.told, self.flat, self.shaped = told, flat or flattened, shaped or given_shape
+        self.beside, self.fits, self.in_place = (
+            beside or (lambda position, tensor: tensor),
+            fits or of_one_shape,
+            in_place,
+        )
         self.saved, self.saved_results, self.gradients = saved, saved_results, gradients
         self.made = functools.cache(functools.partial(self._made, make))
         FUNCTIONS[name] = self
@@ -102,40 +114,58 @@ class RowFunction(_core.Choice):
 
     def _choose(self, tensors, out=None, **options):
         check_arrays(self.called, self.names, tensors, out, self.rows, self.needed)
-        if self.float32 is not None and out is None and widened_by_autocast(tensors[0]):
-            return self.float32(tensors, **options)
-        shape = tensors[0].shape
-        columns = shape[-1]
-        wide = has_clusters(tensors[0])
-        dtypes = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
+        given, options = options, options if self.told is None else self.told(tensors, options)
         traced = compiling(tensors[0])
+        if self.float32 is not None and not traced:
+            heed_autocast(self, tensors[0])
+        if self.float32 is not None and out is None and widened_by_autocast(tensors[0]):
+            return self.float32(tensors, **given)
         if traced:
             options = {key: value if self.defaults[key] is None else constant(value) for key, value in options.items()}
         else:
             check_numbers(self.called, options, self.defaults)
-        choose = self._for_compiler if traced else self._eager
-        if not traced and (way := self._lies(tensors, out, columns)):
-            return self._apart(way, dtypes, wide, tensors, out, options)
-        run = choose(dtypes, wide, out is None)
-        given = [dense(tensor, traced) for tensor in tensors if tensor is not None]
+        if len(tensors[0].shape) != 2:
+            self.fits(self, tensors, out)
+        dtypes = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
+        wide = has_clusters(tensors[0])
+        if traced:
+            return self._run(self._for_compiler(dtypes, wide, out is None), tensors, out, options, traced)
+        if way := self._lies(tensors, out, tensors[0].shape[-1]):
+            call = functools.partial(self._apart, way, dtypes, wide, tensors, out, options)
+        else:
+            call = functools.partial(self._run, self._eager(dtypes, wide, out is None), tensors, out, options)
+        if out is None and _core.are_recorded(tuple([each for each in tensors if each is not None])):
+            return call(keep=functools.partial(self._keep, tensors, given))
+        return _core.remember_launches(self, tuple(tensors), out, given, call)
+
+    def _keep(self, tensors, options: dict, run, arrays, named: dict):
+        """Remembers that calls like this one, which ask for a gradient, are a call of a differentiable kernel, if it takes their tensors."""
+        there = [index for index, each in enumerate(tensors) if each is not None]
+        if hasattr(run, "of_torch") and all(tensors[index] is each for index, each in zip(there, arrays, strict=True)):
+            from pyptx.frameworks.torch.differentiable import recorded
+
+            function = functools.partial(recorded, run.of_torch, named)
+            _core.remember_derivative(self, tuple(tensors), options, function, there, {})
+
+    def _run(self, run, tensors, out, options, traced=False, keep=None):
+        shape = tensors[0].shape
         # A default is a number of the program to torch.compile(dynamic=True); the kernel's own is a constant.
         named = {key: value for key, value in options.items() if value != self.defaults[key]}
         is_matrix = len(shape) == 2
+        given = [dense(tensor, traced) for tensor in tensors if tensor is not None]
         if not is_matrix:
-            self._check_shapes(tensors, out)
-            given = [self._flat(i, each, shape, columns) for i, each in enumerate(given)]
-        elif not traced and (out is None or (dense(out, traced) is out and not self._has_edges(tensors, columns))):
-            self._remember(tensors, out, options, run, given, named)
-        if out is not None:
-            place = out if traced else dense(out, traced)
-            if not traced and self._has_edges(tensors, columns) and any(shares_memory(place, each) for each in given):
-                return copied_to(
-                    self.called, out, self._shaped(run(*given, **named), shape)
-                )  # rows read neighbours' elements
-            run(*given, out=place if is_matrix else viewed(place, math.prod(shape[:-1]), out.shape[-1]), **named)
-            return out if place is out else copied_to(self.called, out, place)
-        result = run(*given, **named)
-        return result if is_matrix else self._shaped(result, shape)
+            given = [self.flat(self, i, each, shape, shape[-1]) for i, each in enumerate(given)]
+        if keep is not None:
+            keep(run, given, named)
+        if out is None:
+            result = run(*given, **named)
+            return result if is_matrix else self.shaped(result, shape)
+        place = out if traced else dense(out, traced)
+        if not traced and self._has_edges(tensors, shape[-1]) and any(shares_memory(place, each) for each in given):
+            made = self.shaped(run(*given, **named), shape)
+            return copied_to(self.called, out, made)  # rows read neighbours' elements
+        run(*given, out=place if is_matrix else viewed(place, math.prod(shape[:-1]), out.shape[-1]), **named)
+        return out if place is out else copied_to(self.called, out, place)
 
     def _lies(self, tensors, out, columns: int) -> str:
         """ "apart", of tensors whose rows kernels find where they lie; "packed", of tensors of more than two dimensions whose gradient may lie
@@ -148,11 +178,11 @@ class RowFunction(_core.Choice):
         recorded = out is None and rank > 2 and can_lie_apart(tensors[0].shape)
         return "packed" if recorded and is_recorded([each for each in tensors if each is not None]) else ""
 
-    def _apart(self, way: str, dtypes, wide: bool, tensors, out, options):
-        """`_choose` for tensors that lie so; the kernels have their leading dimensions."""
-        self._check_shapes(tensors, out)
+    def _apart(self, way: str, dtypes, wide: bool, tensors, out, options, keep=None):
+        """What `_run` does, for tensors that lie so; the kernels have their leading dimensions."""
+        self.fits(self, tensors, out)
         matrices = [(laid if way == "apart" else packed)(each) for each in tensors[: self.rows]]
-        beside = [self._beside(i, each) for i, each in enumerate(tensors) if i >= self.rows and each is not None]
+        beside = [self.beside(i, each) for i, each in enumerate(tensors) if i >= self.rows and each is not None]
         given = [*matrices, *[dense(each, False) for each in beside]]
         place = out
         if out is not None and not (in_place(out) and all(has_memory_apart(out, each) for each in given)):
@@ -160,8 +190,8 @@ class RowFunction(_core.Choice):
         run = chosen(self.name, dtypes, wide, out is None, way, len(matrices[0].shape))
         named = {key: value for key, value in options.items() if value != self.defaults[key]}
         named |= scalars_of(getattr(run, "forward_kernel", run), given, () if place is None else (place,))
-        if place is out:
-            self._remember(tensors, out, options, run, given, named)
+        if keep is not None:
+            keep(run, given, named)
         if out is None:
             return run(*given, **named)
         if place is None:
@@ -169,29 +199,10 @@ class RowFunction(_core.Choice):
         run(*given, out=out, **named)
         return out
 
-    def _beside(self, position: int, tensor):
-        """The tensor as a kernel for rows that lie apart takes it, if it is none of the first `rows`."""
-        return tensor
-
-    def _check_shapes(self, tensors, out):
-        check_shapes(self.called, self.names, tensors[: self.rows], out)
-
     def _has_edges(self, tensors, columns: int) -> bool:
         """Whether rows may begin inside a vector of memory that another row is part of."""
         halves = all(spelled(tensor.dtype) in ("float16", "bfloat16") for tensor in tensors[: self.rows])
         return halves and has_edges(columns if self.over_rows else shorter(columns), 16)
-
-    def _remember(self, tensors, out, options, run, given, named):
-        """Lets later calls with such tensors go straight to the kernel, if the kernel takes them as they are.  Inside
-        `simulated_target` nothing is remembered, because another kernel runs there."""
-        if simulated.target:
-            return
-        if self.float32 is not None:
-            guard_by_autocast(self, tensors[0])
-        picks = [index for index, tensor in enumerate(tensors) if tensor is not None]
-        if all(tensors[index] is each for index, each in zip(picks, given, strict=True)):
-            kernel = getattr(run, "forward_kernel", run)
-            _core.remember_choice(self, tuple(tensors), out, options, kernel, picks, named)
 
     def _eager(self, *key):
         return chosen(self.name, *key)
@@ -200,21 +211,55 @@ class RowFunction(_core.Choice):
         """What `_eager` returns, as an attribute, because torch.compile can find that again."""
         return getattr(self, name_for_compiler(self.name, *key))
 
-    def _flat(self, position: int, tensor, shape, columns: int):
-        """The tensor as a matrix if it is one of the first `rows`, as a vector if it has one element for each row, else as it is."""
-        if position < self.rows:
-            return tensor.reshape(-1, columns) if columns else tensor.reshape(math.prod(shape[:-1]), 0)
-        # Dynamo compares sizes before ranks, and guards them.
-        of_rows = len(tensor.shape) == len(shape) - 1 and tensor.shape == shape[:-1]
-        return tensor.reshape(-1) if of_rows else tensor
 
-    def _shaped(self, result, shape):
-        if isinstance(result, tuple):
-            return tuple(self._shaped(each, shape) for each in result)
-        return result.reshape(shape if len(result.shape) == 2 else shape[:-1])
+def flattened(function: RowFunction, position: int, tensor, shape, columns: int):
+    """The tensor as a matrix if it is one of the first `rows`, as a vector if it has one element for each row, else as it is."""
+    if position < function.rows:
+        return tensor.reshape(-1, columns) if columns else tensor.reshape(math.prod(shape[:-1]), 0)
+    # Dynamo compares sizes before ranks, and guards them.
+    of_rows = len(tensor.shape) == len(shape) - 1 and tensor.shape == shape[:-1]
+    return tensor.reshape(-1) if of_rows else tensor
+
+
+def of_one_shape(function: RowFunction, tensors, out):
+    check_shapes(function.called, function.names, tensors[: function.rows], out)
+
+
+def given_shape(result, shape):
+    """The results for rows of a shape."""
+    if isinstance(result, tuple):
+        return tuple([given_shape(each, shape) for each in result])
+    return result.reshape(shape if len(result.shape) == 2 else shape[:-1])
+
+
+class Remembered(_core.Choice):
+    """A function of tensors that calls kernels and touches memory by nothing else: `remembered(tensors, out, **options)` is
+    `function(*tensors, out, **options)`.  It may call others that remember, which then do not.
+
+    casts: whether torch.autocast changes what it does.
+    derivative: `derivative(*tensors, **options)` is called instead for tensors that look like those for which `function` recorded a gradient."""
+
+    def __init__(self, function, casts: bool = False, derivative=None):
+        self.function, self.casts, self.derivative = function, casts, derivative
+        simulated.choices.append(self)
+
+    def _choose(self, tensors, out=None, **options):
+        if compiling(tensors[0]):
+            return self.function(*tensors, out, **options)
+        if self.casts:
+            heed_autocast(self, tensors[0])
+        call = functools.partial(self.function, *tensors, out, **options)
+        there = tuple([each for each in tensors if each is not None])
+        if self.derivative is None or out is not None or not _core.are_recorded(there):
+            return _core.remember_launches(self, tensors, out, options, call)
+        made = call()  # which refuses what does not fit
+        picks = list(range(len(tensors)))
+        _core.remember_derivative(self, tensors, options, functools.partial(self.derivative, **options), picks, {})
+        return made
 
 
 _core.show_call(RowFunction, RowFunction._choose)  # to torch.compile
+_core.show_call(Remembered, Remembered._choose)
 FUNCTIONS: dict[str, RowFunction] = {}
 
 
@@ -381,12 +426,21 @@ def widened_by_autocast(tensor) -> bool:
     return tensor.device.type in AUTOCAST and tensor.dtype in (torch.float16, torch.bfloat16)
 
 
-def guard_by_autocast(function: _core.Choice, tensor):
-    """Makes remembered calls of the function come back to Python inside torch.autocast."""
+def heed_autocast(function: _core.Choice, tensor):
+    """Makes what the function remembers belong to what torch.autocast does."""
     if hasattr(tensor, "storage_offset"):
         import torch
 
-        _core.guard_choice(function, torch._C._is_any_autocast_enabled)
+        _core.heed_state(function, torch._C._is_any_autocast_enabled, autocast_number)
+
+
+def autocast_number() -> int:
+    """A number for the types to which torch.autocast casts at the moment."""
+    import torch
+
+    types = [torch.float32, torch.float16, torch.bfloat16]
+    cast = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
+    return sum((1 + types.index(torch.get_autocast_dtype(kind))) << (8 * (kind == "cuda")) for kind in cast)
 
 
 def constant(value):
@@ -403,6 +457,13 @@ def likely(condition) -> bool:
     return guard_or_true(condition)
 
 
+def surely(condition) -> bool:
+    """Of the traced program; true where it holds for all sizes that the program is for."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    return statically_known_true(condition)
+
+
 def constant_for_compiler(function):
     """Tells torch.compile to call the function once and keep the result: torch.compiler.assume_constant_result, without importing torch."""
     function._dynamo_marked_constant = True
@@ -410,8 +471,8 @@ def constant_for_compiler(function):
 
 
 def differentiated_once(backward):
-    """Marks a backward that has no derivative itself."""
-    backward.is_differentiable = False
+    """Marks a backward of kernels: it has no derivative itself, and touches memory by launches alone, which can be remembered."""
+    backward.is_differentiable, backward.is_of_launches = False, True
     return backward
 
 
@@ -444,6 +505,12 @@ def of_hopper() -> bool:
     return int(detect_arch().strip("sm_af")) >= 90
 
 
+@constant_for_compiler
+def are_not_all():
+    """Says that launches are not all that a call does, so that nobody remembers them."""
+    _core.spoil_launches()
+
+
 def copied_to(name: str, out, made):
     """Copies the elements of `made` to `out` and returns `out`."""
     strides = out.stride() if callable(getattr(out, "stride", None)) else out.strides
@@ -451,6 +518,7 @@ def copied_to(name: str, out, made):
         raise LaunchValueError(
             f"{name}: out has elements that share their memory (a stride of 0); legal is .contiguous()"
         )
+    are_not_all()
     out[...] = made
     return out
 
@@ -512,10 +580,12 @@ def has_memory_apart(out, tensor) -> bool:
 
 def contents(tensor) -> list | None:
     """The numbers in the tensor, as nested lists, or None if they are on a GPU or a compiler traces."""
-    if type(tensor).__module__ == "numpy":
-        return tensor.tolist()
+    numpy = type(tensor).__module__ == "numpy"
     plain = type(tensor).__module__ == "torch" and tensor.device.type == "cpu" and address_of(tensor) is not None
-    return tensor.tolist() if plain else None
+    if not numpy and not plain:
+        return None
+    are_not_all()  # the next call may have other numbers
+    return tensor.tolist()
 
 
 def address_of(tensor) -> int | None:

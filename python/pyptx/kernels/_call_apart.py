@@ -115,5 +115,8 @@ def apart_backward(backward):
     def lying(*tensors, **options):
         return where_they_lie(backward, *tensors, **options)
 
-    lying.is_differentiable = False
+    lying.is_differentiable, lying.is_of_launches = (
+        False,
+        True,
+    )  # `differentiated_once`, of a module that imports this one
     return lying

@@ -4,6 +4,7 @@ import torch
 
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.torch.call import is_transformed, leave_derivatives_to_eager
+from pyptx.frameworks.torch.differentiable import apply_recorded, no_view
 from pyptx.kernels._call import check_apart, copied_to, dense
 from pyptx.kernels._grouped_gradient import clear_kernel, vector_of
 from pyptx.kernels._matmul_arguments import NAMES, check_ends, check_groups, gated_columns, width_of
@@ -13,15 +14,17 @@ from pyptx.kernels._matmul_torch import (
     DERIVATIVES,
     LIBRARY,
     Seen,
+    cast_by_autocast,
     contiguous,
+    is_recorded,
     is_turned,
     multiplied,
     must_trace,
-    no_view,
     one_by_one,
     transformable,
     transposed,
 )
+from pyptx.kernels.grouped_matmul import CHOICE
 from pyptx.types import bf16
 
 __all__ = ["grouped", "parted_product"]
@@ -31,6 +34,10 @@ def grouped(a, b, ends, masked, activation, scale_a, scale_b, out):
     given = (a, b, ends, scale_a, scale_b)
     if not must_trace(given):
         return run_grouped(*given, masked, activation, out=out)
+    if out is None and is_recorded(given):
+        return recorded_groups(
+            a, b, *((None, ends) if masked else (ends, None)), scale_a, scale_b, activation=activation
+        )
     made = grouped_product(*given, masked, activation, False)
     if out is None:
         return made
@@ -180,6 +187,28 @@ def grouped_product(*given):
         if is_transformed() and given[3] is None
         else torch.ops.pyptx.grouped_matmul(*given)
     )
+
+
+class RecordedGroups(torch.autograd.Function):
+    """As `RecordedProduct`."""
+
+    backward = staticmethod(backward_grouped)
+
+    @staticmethod
+    def forward(ctx, *given):
+        a, b, ends, scale_a, scale_b, masked, activation, _ = given
+        told = (None, ends) if masked else (ends, None)
+        made = no_view(CHOICE((a, b, *told, scale_a, scale_b), None, activation=activation))
+        setup_grouped(ctx, given, made)
+        return made
+
+
+def recorded_groups(a, b, offs, counts, scale_a, scale_b, *, activation):
+    if scale_a is None:
+        a, b = cast_by_autocast(a, b)
+    masked = counts is not None
+    ends = counts if masked else offs
+    return apply_recorded(RecordedGroups, a, b, ends, scale_a, scale_b, masked, activation, False)
 
 
 def batched_groups(info, dims, *arguments):

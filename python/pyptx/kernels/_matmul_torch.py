@@ -1,6 +1,7 @@
 """`matmul` for torch's tensors: strides and alignment choose the kernel.  Where torch traces or differentiates, the call is a torch op."""
 
-from operator import attrgetter, methodcaller
+from functools import partial
+from operator import attrgetter, is_, methodcaller
 
 import torch
 
@@ -8,9 +9,9 @@ from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.elements import framework_name
 from pyptx.frameworks.torch.call import is_transformed, leave_derivatives_to_eager
-from pyptx.kernel import Kernel
+from pyptx.frameworks.torch.differentiable import apply_recorded, no_view
 from pyptx.kernels._activations import GATED
-from pyptx.kernels._call import autocast_type, check_apart, copied_to, dense
+from pyptx.kernels._call import autocast_number, autocast_type, check_apart, copied_to, dense
 from pyptx.kernels._grouped_gradient import gated_gradient_kernel, vector_of
 from pyptx.kernels._matmul_arguments import (
     ARGUMENTS,
@@ -27,6 +28,7 @@ from pyptx.kernels._matmul_cuts import small_cut
 from pyptx.kernels._matmul_launches import DTYPES, launches_of
 from pyptx.kernels._target import simulated
 from pyptx.kernels._transposed import MOST_LINES, transposed_f32
+from pyptx.kernels.matmul import CHOICE
 
 __all__ = ["matmul"]
 
@@ -42,19 +44,25 @@ transposed, contiguous = attrgetter("mT"), methodcaller("contiguous")
 
 
 def matmul(choice, given, activation, out):
-    """`choice` remembers which kernel such tensors go to."""
+    """`choice` remembers what was done with such tensors."""
     a, b, *more = given
     if more[2] is not None and more[2].dtype in FACTORS:
         return scaled(given, activation, out)
+    whole, options = given, {"activation": activation, "target": simulated.target}
     if any_autocast():
         a, b = cast_by_autocast(a, b)
         given = (a, b, *more)
     if not must_trace(given):
         if out is not None:
             check_apart("matmul", out, dict(zip(ARGUMENTS, given, strict=True)), "residual")
-        return run(given, activation, out, choice)
+        return _core.remember_launches(choice, whole, out, options, partial(run, given, activation, out))
     if out is None:
-        return product(*given, activation)
+        if not is_recorded(given):
+            return product(*given, activation)
+        if all(map(is_, given, whole)):
+            function = partial(recorded_product, activation)
+            _core.remember_derivative(choice, given, options, function, list(range(len(given))), {})
+        return recorded_product(activation, *given)
     if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in given):
         raise LaunchTypeError("matmul: out= has no gradient; call it under torch.no_grad(), or without out=")
     return out.copy_(torch.ops.pyptx.matmul(*given, activation))
@@ -87,6 +95,7 @@ def scaled(given, activation, out):
 any_autocast, compiling = torch._C._is_any_autocast_enabled, torch.compiler.is_compiling
 transforms, modes = torch._C._are_functorch_transforms_active, torch._C._len_torch_dispatch_stack
 gradients, jit_traces = torch.is_grad_enabled, torch.jit.is_tracing
+_core.heed_state(CHOICE, any_autocast, autocast_number)
 
 
 def must_trace(given) -> bool:
@@ -96,7 +105,17 @@ def must_trace(given) -> bool:
     return any([each is not None and (type(each) not in PLAIN or (grad and each.requires_grad)) for each in given])
 
 
-def run(given, activation, out=None, choice=None):
+def is_recorded(given) -> bool:
+    """Whether torch.autograd alone wants to see a product of these."""
+    return not compiling() and _core.are_recorded(tuple([each for each in given if each is not None]))
+
+
+def is_plain(*tensors) -> bool:
+    """Whether these are memory that nobody but a kernel wants to see, and that is not cast."""
+    return not compiling() and not any_autocast() and _core.are_plain(tensors)
+
+
+def run(given, activation, out=None):
     """Multiplies tensors that have memory: finds the Call for such tensors, or makes it."""
     a, b, *more = given
     # What decides how they are multiplied; the kernel checks the rest.
@@ -123,10 +142,6 @@ def run(given, activation, out=None, choice=None):
         if len(CALLS) >= MOST:
             CALLS.clear()
         call = CALLS[key] = Call(given, activation, out)
-    if choice is not None and call.picks and (out is None or out.is_contiguous()):
-        _core.guard_choice(choice, any_autocast)
-        options = {"activation": activation, "target": simulated.target}
-        _core.remember_choice(choice, given, out, options, call.kernel, call.picks, {})
     return call(given, out)
 
 
@@ -231,7 +246,7 @@ class Call:
         *types, result = types_of(names[:-1], activation, names[-1])
         self.shape = shape_of(*[None if each is None else each.shape for each in (*given, out)], activation)
         self.dtype = DTYPES[result]
-        self.empty, self.picks = 0 in self.shape, []
+        self.empty = 0 in self.shape
         if self.empty:
             return
         self.seen = [None if each is None else Seen(each) for each in given]
@@ -282,11 +297,6 @@ class Call:
         self.kernel = launches_of(problem)
         self.alone = len(self.order) == 2
         self.plain = self.flat == self.shape and not any(self.seen[i].steps for i in self.order)
-        # The positions of the kernel's tensors, for _core.remember_choice, if these are given as they are or as their `mT`.
-        turns = {(): 0, (transposed,): 128}
-        steps = [tuple(self.seen[i].steps) for i in self.order]
-        if self.flat == self.shape and all(each in turns for each in steps) and isinstance(self.kernel, Kernel):
-            self.picks = [i | turns[each] for i, each in zip(self.order, steps, strict=True)]
 
     def join(self, a: Seen, b: Seen):
         """Makes one dimension of a batch of two."""
@@ -364,11 +374,6 @@ def op(a, b, bias, residual, scale_a, scale_b, activation):
     return no_view(run((a, b, bias, residual, scale_a, scale_b), activation))
 
 
-def no_view(made):
-    """The same memory: a result of an op that is a view of another tensor may not be changed in place where gradients are recorded."""
-    return made.new_empty(0).set_(made) if made._is_view() else made
-
-
 def fake(a, b, bias, residual, scale_a, scale_b, activation):
     given = (a, b, bias, residual, scale_a, scale_b)
     names = [None if each is None else str(each.dtype).removeprefix("torch.") for each in given]
@@ -431,7 +436,7 @@ def backward(ctx, g):
     needs = ctx.needs_input_grad
     dz = g
     if ctx.activation is not None:
-        dz = DERIVATIVES[ctx.activation](g, product(a, b, bias, None, None, None, None))
+        dz = DERIVATIVES[ctx.activation](g, multiplied(a, b, bias))
     da = reduced(multiplied(dz, b.mT), a.shape) if needs[0] else None
     db = None
     if needs[1]:
@@ -464,6 +469,22 @@ def transformable(name: str, setup, derive):
 Product = transformable("matmul", setup_context, backward)
 
 
+class RecordedProduct(torch.autograd.Function):
+    """A product that autograd records and nobody else wants to see.  By the op it would take four times as long."""
+
+    backward = staticmethod(backward)
+
+    @staticmethod
+    def forward(ctx, *given):
+        made = no_view(CHOICE(given[:-1], None, activation=given[-1], target=simulated.target))
+        setup_context(ctx, given, made)
+        return made
+
+
+def recorded_product(activation, *given):
+    return apply_recorded(RecordedProduct, *given, activation)
+
+
 def product(*given):
     leave_derivatives_to_eager()
     return Product.apply(*given) if is_transformed() and has_gradient(given) else torch.ops.pyptx.matmul(*given)
@@ -474,8 +495,12 @@ def has_gradient(given) -> bool:
     return scale is None and a.dtype.is_floating_point and a.element_size() > 1
 
 
-def multiplied(a, b):
-    return product(a, b, None, None, None, None, None)
+def multiplied(a, b, bias=None):
+    """A product of a backward, which torch.autocast does not cast."""
+    given = (a, b, bias, None, None, None)
+    if not is_plain(a, b):
+        return product(*given, None)
+    return CHOICE(given, None, activation=None, target=simulated.target)
 
 
 def reduced(gradient, shape):

@@ -109,46 +109,11 @@ def attention(
     """
     for name in named:
         raise no_such_argument(attention, name, ELSEWHERE)
-    scales = (scale_q, scale_k, scale_v)
-    if all(each is None for each in (mask, *scales, cu_seqlens, lengths, block_table, out)):
-        told = {"causal": causal, "window": window, "softcap": softcap, "scale": scale, "top_left": False}
-        told["target"] = simulated.target
-        result, sums = DENSE((q, k, v, sinks), None, **told, lse=lse, deterministic=deterministic)
-        return (result, sums) if lse else result
-    masks = Masks(causal, window, softcap, scale)
-    q, k, v, mask = by_autocast(q, k, v, mask)
-    if out is not None:
-        check_out(out, q, k, v)
-    if mask is not None:
-        others = {
-            "scale_q": scale_q,
-            "scale_k": scale_k,
-            "scale_v": scale_v,
-            "cu_seqlens": cu_seqlens,
-            "lengths": lengths,
-        }
-        check_beside_mask(others | {"block_table": block_table})
-        return _masked(q, k, v, mask, masks, sinks, lse, out)
-    cached, narrow = lengths is not None or block_table is not None, type_name(described("k", k)) == FP8
-    if cached or narrow:
-        refuse_gradients(q, k, v, sinks, *scales)
-    if any(each is not None for each in scales) and not narrow:
-        raise LaunchValueError(f"attention: scale_q, scale_k, scale_v go with {FP8}, not with {type_name(k)}")
-    if narrow and (cached or type_name(described("q", q)) != FP8):
-        return of_cache(q, k, v, masks, scales, sinks, cu_seqlens, lengths, block_table, lse, out)
-    if narrow:
-        return (attention_of_e4m3 if cu_seqlens is None else ragged_attention_of_e4m3)(
-            q, k, v, masks, scales, sinks, cu_seqlens, lse, out
-        )
-    if cached and (
-        cu_seqlens is not None or choice.other_than_hopper(q) or (block_table is not None and k.shape[1] < 8)
-    ):
-        return of_cache(q, k, v, masks, scales, sinks, cu_seqlens, lengths, block_table, lse, out)
-    if cu_seqlens is not None:
-        return _ragged(q, k, v, masks, sinks, cu_seqlens, lse, deterministic, out)
-    if cached:
-        return of_few_queries(q, k, v, masks, sinks, lengths, block_table, lse, out)
-    return _attention(q, k, v, masks, sinks, False, lse, deterministic, out)
+    a_pair = isinstance(cu_seqlens, tuple) and len(cu_seqlens) == 2 and cu_seqlens[1] is not None
+    of_queries, of_keys = cu_seqlens if a_pair else (cu_seqlens, None)
+    tensors = q, k, v, sinks, mask, scale_q, scale_k, scale_v, of_queries, of_keys, lengths, block_table
+    told = {"causal": causal, "window": window, "softcap": softcap, "scale": scale, "top_left": False}
+    return CHOICE(tensors, out, **told, target=simulated.target, lse=lse, deterministic=deterministic)
 
 
 def scaled_dot_product_attention(
@@ -175,8 +140,7 @@ def scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
     told = {"causal": is_causal, "window": None, "softcap": None, "scale": scale, "top_left": True}
-    told["target"] = simulated.target
-    return DENSE((query, key, value, None), None, **told, lse=False, deterministic=False)[0]
+    return of_plain(query, key, value, **told, lse=False)
 
 
 def _takes(q, k, v, scale, grouped: bool) -> bool:
@@ -202,41 +166,110 @@ def _takes_mask(q, k, v, mask) -> bool:
     return fits and type_name(mask) in ("bool", type_name(q)) and mask.device == q.device
 
 
-class Dense(_core.Choice):
-    """`attention` for sequences of one length, which returns (result, log-sum-exp).  Called in C++ for tensors that look like those of an
-    earlier call, otherwise by `_choose`."""
+class Attention(_core.Choice):
+    """`attention` of (q, k, v, sinks, mask, scale_q, scale_k, scale_v, cu_seqlens of q and of k, lengths, block_table).  Called in C++ for
+    tensors that look like those of an earlier call, otherwise by `_choose`."""
 
     def _choose(self, tensors, out=None, *, causal, window, softcap, scale, top_left, target, lse, deterministic):
-        q, k, v = by_autocast(*tensors[:3])
-        sinks = tensors[3]
+        q, k, v, sinks, mask, *scales, of_queries, of_keys, lengths, table = tensors
+        begins = of_queries if of_keys is None else (of_queries, of_keys)
         masks = Masks(causal, window, softcap, scale)
-        scales = (None, None, None)
-        narrow = type_name(described("k", k)) == FP8
-        if narrow:
-            refuse_gradients(q, k, v, sinks)
-        if narrow and type_name(described("q", q)) == FP8:
-            result = attention_of_e4m3(q, k, v, masks, scales, sinks, None, lse, out)
-        elif narrow:
-            result = of_cache(q, k, v, masks, scales, sinks, None, None, None, lse, out)
-        else:
-            result = _attention(q, k, v, masks, sinks, top_left, lse, deterministic, out)
-        return result if lse else (result, None)
+        run = functools.partial(
+            _chosen,
+            q,
+            k,
+            v,
+            masks,
+            sinks,
+            mask,
+            tuple(scales),
+            begins,
+            lengths,
+            table,
+            top_left,
+            lse,
+            deterministic,
+            out,
+        )
+        if compiling(q):
+            return run()
+        options = dataclasses.asdict(masks) | {
+            "top_left": top_left,
+            "target": target,
+            "lse": lse,
+            "deterministic": deterministic,
+        }
+        heed_determinism(self, q)
+        if out is None and _core.are_recorded(tuple([each for each in tensors if each is not None])):
+            return run(keep=functools.partial(self._keep, tensors, options))
+        return _core.remember_launches(self, tensors, out, options, run)
 
-    def keep(self, tensors, given, masks: Masks, top_left, lse, deterministic, run, options):
-        """Lets later calls with such tensors go straight to the kernel, if it takes them as they are."""
-        picks = [index for index, tensor in enumerate(tensors) if tensor is not None]
-        if all(tensors[index] is each for index, each in zip(picks, given, strict=True)):
-            told = dataclasses.asdict(masks) | {"top_left": top_left, "target": simulated.target}
-            told |= {"lse": lse, "deterministic": deterministic}
-            _core.remember_choice(self, tensors, None, told, getattr(run, "forward_kernel", run), picks, options)
+    def _keep(self, tensors, told: dict, kernel, given, options: dict):
+        """Remembers that calls like this one, which ask for a gradient, are a call of the differentiable kernel, if it takes their tensors."""
+        picks = [next((at for at, tensor in enumerate(tensors) if tensor is each), None) for each in given]
+        if None not in picks:
+            function = functools.partial(_recorded, kernel.of_torch, options, told["lse"])
+            _core.remember_derivative(self, tensors, told, function, picks, {})
 
 
-_core.show_call(Dense, Dense._choose)  # to torch.compile
-DENSE = Dense()
+def _recorded(derivative, options: dict, lse: bool, *tensors):
+    from pyptx.frameworks.torch.differentiable import recorded
+
+    made = recorded(derivative, options, *tensors)
+    return made[:2] if lse else made[0]
 
 
-def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, deterministic: bool, out):
-    tensors = q, k, v, sinks
+def heed_determinism(function: _core.Choice, tensor):
+    """Makes what the function remembers belong to what torch.use_deterministic_algorithms says."""
+    if hasattr(tensor, "storage_offset"):
+        import torch
+
+        _core.heed_state(function, torch.are_deterministic_algorithms_enabled, lambda: 1)
+
+
+_core.show_call(Attention, Attention._choose)  # to torch.compile
+CHOICE = Attention()
+
+
+def of_plain(q, k, v, *, causal, window, softcap, scale, top_left, lse):
+    """Attention of q, k, v alone."""
+    told = {"causal": causal, "window": window, "softcap": softcap, "scale": scale, "top_left": top_left}
+    tensors = (q, k, v, None, None, None, None, None, None, None, None, None)
+    return CHOICE(tensors, None, **told, target=simulated.target, lse=lse, deterministic=False)
+
+
+def _chosen(
+    q, k, v, masks, sinks, mask, scales, cu_seqlens, lengths, table, top_left, lse, deterministic, out, keep=None
+):
+    """`keep`: is told what is called for tensors that need a gradient."""
+    q, k, v, mask = by_autocast(q, k, v, mask)
+    if out is not None:
+        check_out(out, q, k, v)
+    if mask is not None:
+        others = dict(zip(("scale_q", "scale_k", "scale_v"), scales, strict=True))
+        check_beside_mask(others | {"cu_seqlens": cu_seqlens, "lengths": lengths, "block_table": table})
+        return _masked(q, k, v, mask, masks, sinks, lse, out)
+    cached, narrow = lengths is not None or table is not None, type_name(described("k", k)) == FP8
+    if cached or narrow:
+        refuse_gradients(q, k, v, sinks, *scales)
+    if any(each is not None for each in scales) and not narrow:
+        raise LaunchValueError(f"attention: scale_q, scale_k, scale_v go with {FP8}, not with {type_name(k)}")
+    if narrow and (cached or type_name(described("q", q)) != FP8):
+        return of_cache(q, k, v, masks, scales, sinks, cu_seqlens, lengths, table, lse, out)
+    if narrow:
+        return (attention_of_e4m3 if cu_seqlens is None else ragged_attention_of_e4m3)(
+            q, k, v, masks, scales, sinks, cu_seqlens, lse, out
+        )
+    if cached and (cu_seqlens is not None or choice.other_than_hopper(q) or (table is not None and k.shape[1] < 8)):
+        return of_cache(q, k, v, masks, scales, sinks, cu_seqlens, lengths, table, lse, out)
+    if cu_seqlens is not None:
+        return _ragged(q, k, v, masks, sinks, cu_seqlens, lse, deterministic, out, keep)
+    if cached:
+        return of_few_queries(q, k, v, masks, sinks, lengths, table, lse, out)
+    return _attention(q, k, v, masks, sinks, top_left, lse, deterministic, out, keep)
+
+
+def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, deterministic: bool, out, keep=None):
     told = described("q", q), described("k", k), described("v", v)
     beside = () if sinks is None else (checked_sinks(sinks, q.shape[1]),)
     differentiable = out is None and _differentiated(q, k, v, *beside)
@@ -244,7 +277,7 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
     plan_of = _planned if traced else _planned_once  # symbols have no hash
     key, options, few, quicker = plan_of(*told, masks, top_left, traced)
     if compiling(q):
-        differentiable = out is None  # whether gradients are asked for is not known
+        differentiable = out is None and recorded(q)  # which tensors need gradients is not known
     if is_nothing(q, k):
         return of_nothing(q, k, v, *(beside or (None,)), lse, out)
     other = choice.other_than_hopper(q)
@@ -256,15 +289,13 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
         if other:
             return of_cache(q, k, v, masks, (None, None, None), sinks, None, None, None, lse, out)
         run, given, options = in_parts(q, k, v, masks, beside)
-        if out is None and not compiling(q):
-            DENSE.keep(tensors, given, masks, top_left, lse, deterministic, run, options)
         return given_back(run(*given, **options), lse, out)
     run = choice.made(
         q, "choose", *key, False, bool(beside), _is_deterministic(q, deterministic), differentiable, other
     )
     q, k, v = dense(q), dense(k), dense(v)
-    if out is None and not compiling(q):
-        DENSE.keep(tensors, (q, k, v, *beside), masks, top_left, lse, deterministic, run, options)
+    if keep and differentiable:
+        keep(run, (q, k, v, *beside), options)
     return result_of(run, (q, k, v, *beside), options, q.shape[:-1], lse, out, not other and q.shape[3] <= 128)
 
 
@@ -339,16 +370,18 @@ def _is_deterministic(q, asked) -> bool:
 def _differentiated(*tensors) -> bool:
     """Whether a gradient may be asked for: if a tensor of torch requires it, for all values of JAX, and inside torch.func's transforms, where a
     tensor of vmap does not tell whether an outer `grad` needs it."""
-    if any(getattr(each, "requires_grad", False) or hasattr(each, "aval") for each in tensors):
+    if any(hasattr(each, "aval") for each in tensors):
         return True
     if not hasattr(tensors[0], "storage_offset"):  # not of torch
         return False
+    if recorded(tensors[0]) and any([getattr(each, "requires_grad", False) for each in tensors]):
+        return True
     from pyptx.frameworks.torch.call import is_transformed
 
     return is_transformed()
 
 
-def _ragged(q, k, v, masks: Masks, sinks, cu_seqlens, lse: bool, deterministic: bool, out):
+def _ragged(q, k, v, masks: Masks, sinks, cu_seqlens, lse: bool, deterministic: bool, out, keep=None):
     check(q, k, v, ("length", "heads", "D"))
     begins = begins_of(cu_seqlens, q, k)
     beside = () if sinks is None else (checked_sinks(sinks, q.shape[1]),)
@@ -361,5 +394,7 @@ def _ragged(q, k, v, masks: Masks, sinks, cu_seqlens, lse: bool, deterministic: 
     square = True if width == values else False  # noqa: SIM210
     key = (type_name(q), choice.rounded(width), choice.rounded(values), *masks.flags, True, square, None)
     run = choice.made(q, "choose", *key, True, bool(beside), _is_deterministic(q, deterministic), differentiable, other)
-    tensors, sums = (q, k, v, *beside, *begins), (q.shape[1], q.shape[0])
-    return result_of(run, tensors, masks.options(width, 0), sums, lse, out, not other)
+    tensors, sums, options = (q, k, v, *beside, *begins), (q.shape[1], q.shape[0]), masks.options(width, 0)
+    if keep and differentiable:
+        keep(run, tensors, options)
+    return result_of(run, tensors, options, sums, lse, out, not other)

@@ -14,7 +14,19 @@ from typing import Any
 
 from pyptx import Tile, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._call import RowFunction, check_arrays, columns, compiling, dense, last, matrix, recorded, spelled
+from pyptx.kernels._call import (
+    Remembered,
+    RowFunction,
+    check_arrays,
+    columns,
+    compiling,
+    dense,
+    last,
+    matrix,
+    recorded,
+    spelled,
+    surely,
+)
 from pyptx.kernels._call_apart import are_apart
 from pyptx.kernels._columns import ctas_of
 from pyptx.kernels._cross_entropy_columns import make_column_losses, make_column_parts, make_reduced_columns
@@ -248,26 +260,16 @@ OF_PROBABILITIES = RowFunction(
 )
 
 
-class ColumnFunction(RowFunction):
-    """A function of tensors (L, N, W) over N."""
-
-    in_place = False
-
-    def _flat(self, position: int, tensor, shape, columns: int):
-        return tensor
-
-    def _shaped(self, result, shape):
-        return result
-
-
+# Of tensors (L, N, W) over N, as they are.
 OF_COLUMNS = {
     "indices": 1, "names": "logits target weight", "called": "cross_entropy", "vector": 1, "ignore_index": -100, "label_smoothing": 0.0,
+    "in_place": False, "flat": lambda function, position, tensor, shape, columns: tensor, "shaped": lambda result, shape: result,
 }  # fmt: skip
-COLUMN_LOSSES = ColumnFunction(
+COLUMN_LOSSES = RowFunction(
     "column_losses", 1, make_column_losses, gradients=1, saved=(0, 1, 2), saved_results=(1, 2), **OF_COLUMNS
 )
-COLUMN_PARTS = ColumnFunction("column_parts", 1, make_column_parts, P=None, **OF_COLUMNS)
-REDUCED_COLUMNS = ColumnFunction(
+COLUMN_PARTS = RowFunction("column_parts", 1, make_column_parts, P=None, **OF_COLUMNS)
+REDUCED_COLUMNS = RowFunction(
     "reduced_columns", 1, make_reduced_columns, gradients=1, saved=(0, 1, 2, 4, 5), saved_results=(1,), mean=True,
     **(OF_COLUMNS | {"names": "logits target weight parts largest sums"}),
 )  # fmt: skip
@@ -306,6 +308,11 @@ def cross_entropy(
         }
         told |= {"label_smoothing": label_smoothing, "dim": dim}
         return cross_entropy(**renamed(cross_entropy, named, {"input": "logits"}, told))
+    told = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing, "dim": dim}
+    return CHOICE((logits, target, weight), **told)
+
+
+def entropy(logits, target, weight, out, *, ignore_index, reduction, label_smoothing, dim):
     if reduction not in ("mean", "sum", "none"):
         raise LaunchValueError(f"cross_entropy: reduction is 'mean', 'sum' or 'none', not {reduction!r}")
     if not isinstance(label_smoothing, (int, float)) or not 0 <= label_smoothing <= 1:
@@ -358,10 +365,15 @@ def of_columns(logits, target, weight, dim: int, reduction: str, ignore_index: i
     return REDUCED_COLUMNS((x, t, weight, *parts), mean=reduction == "mean", **told)[0].reshape(())
 
 
+CHOICE = Remembered(entropy)
+
+
 def function_for(logits) -> RowFunction:
     n, rows = logits.shape[-1], math.prod(logits.shape[:-1])
-    plain = type(n) is int and not compiling(logits)  # sizes are tensors where torch.jit.trace traces
-    few = plain and n > LONG and rows <= MOST_ROWS and rows * n <= MOST
+    if compiling(logits):
+        few = surely(n > LONG) and surely(rows <= MOST_ROWS) and surely(rows * n <= MOST)
+    else:  # sizes are tensors where torch.jit.trace traces
+        few = type(n) is int and n > LONG and rows <= MOST_ROWS and rows * n <= MOST
     return OF_FEW_ROWS if few else CROSS_ENTROPY
 
 

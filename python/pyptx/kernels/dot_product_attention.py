@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyptx.kernels._attention_arguments import LARGEST, TYPES, type_name
-from pyptx.kernels._target import simulated
-from pyptx.kernels.attention import DENSE
+from pyptx.kernels.attention import of_plain
 
 __all__ = ["dot_product_attention"]
 
@@ -39,10 +38,9 @@ def dot_product_attention(
     single = len(query.shape) == 3
     q, k, v = ((each[None] if single else each).swapaxes(1, 2) for each in (query, key, value))
     told = {"causal": bool(is_causal), "window": window, "softcap": None, "scale": scale, "top_left": True}
-    told["target"] = simulated.target
-    o, lse = DENSE((q, k, v, None), None, **told, lse=return_residual, deterministic=False)
-    o, lse = (each if each is None else each.swapaxes(1, 2)[0 if single else slice(None)] for each in (o, lse))
-    return (o, lse) if return_residual else o
+    made = of_plain(q, k, v, **told, lse=return_residual)
+    made = [each.swapaxes(1, 2)[0 if single else slice(None)] for each in (made if return_residual else (made,))]
+    return tuple(made) if return_residual else made[0]
 
 
 def of_jax():

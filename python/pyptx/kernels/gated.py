@@ -90,19 +90,18 @@ def make_of_halves(name: str, activation):
 
         return kernels_of(name, split, forward, (both, one), backward, ((*both, *one), both))
 
-    return FunctionOfHalves(f"{name}_of_halves", 1, of, over_rows=False, names="gate", called=name, N=None)
+    told = {"over_rows": False, "names": "gate", "called": name, "shaped": halved, "fits": fits_halves}
+    return RowFunction(f"{name}_of_halves", 1, of, **told, N=None)
 
 
-class FunctionOfHalves(RowFunction):
-    """A function over rows whose results have half as many columns."""
+def halved(result, shape):
+    return result.reshape(*shape[:-1], shape[-1] // 2)
 
-    def _shaped(self, result, shape):
-        return result.reshape(*shape[:-1], shape[-1] // 2)
 
-    def _check_shapes(self, tensors, out):
-        (gate,) = tensors
-        if out is not None and out.shape != (shape := (*gate.shape[:-1], gate.shape[-1] // 2)):
-            raise LaunchValueError(f"{self.called}: out has shape {tuple(out.shape)}, not {tuple(shape)}")
+def fits_halves(function: RowFunction, tensors, out):
+    (gate,) = tensors
+    if out is not None and out.shape != (shape := (*gate.shape[:-1], gate.shape[-1] // 2)):
+        raise LaunchValueError(f"{function.called}: out has shape {tuple(out.shape)}, not {tuple(shape)}")
 
 
 def halves_of(tensor) -> list[Half]:

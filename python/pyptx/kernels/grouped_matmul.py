@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from pyptx import differentiable_kernel
-from pyptx.kernels._call import check_arrays, copied_to, dense
+from pyptx.kernels._call import Remembered, check_arrays, copied_to, dense
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._matmul_arguments import check_ends, check_groups, check_one_matrix, width_of
 from pyptx.kernels._matmul_choice import grouped_kernel, parted_kernel
@@ -41,6 +41,10 @@ def grouped_matmul(
     """
     for name in named:
         raise no_such_argument(grouped_matmul, name)
+    return CHOICE((a, b, offs, counts, scale_a, scale_b), out, activation=activation)
+
+
+def grouped(a, b, offs, counts, scale_a, scale_b, out, *, activation):
     names, given = ("a", "b", "offs", "counts", "scale_a", "scale_b"), (a, b, offs, counts, scale_a, scale_b)
     check_arrays("grouped_matmul", names, given, out, 0, 2)
     torch = sys.modules.get("torch")
@@ -101,6 +105,18 @@ def of_one_matrix(a, b, offs, out):
         on_gpu = jax is not None and isinstance(a, jax.Array) and jax.default_backend() == "gpu"
         made = parted(a, b, offs, on_gpu)
     return made if out is None else copied_to("grouped_matmul", out, made)
+
+
+def recorded(a, b, offs, counts, scale_a, scale_b, *, activation):
+    """What torch.autograd records."""
+    from pyptx.kernels._grouped_torch import recorded_groups
+
+    if len(b.shape) == 2 and counts is None:
+        return grouped(a, b, offs, counts, scale_a, scale_b, None, activation=activation)
+    return recorded_groups(a, b, offs, counts, scale_a, scale_b, activation=activation)
+
+
+CHOICE = Remembered(grouped, casts=True, derivative=recorded)
 
 
 @functools.cache

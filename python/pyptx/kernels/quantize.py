@@ -8,7 +8,7 @@ from typing import Any
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.errors import LaunchValueError
-from pyptx.kernels._call import RowFunction, check_arrays, matrix
+from pyptx.kernels._call import Remembered, RowFunction, check_arrays, matrix
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import (
     LOAD,
@@ -206,19 +206,25 @@ def make_by_squares(split, dtype):
     return quantize_fp8_squares, None
 
 
-class BlockFunction(RowFunction):
-    """A function over rows whose second result, the scales, has its own number of columns."""
-
-    in_place = False
-
-    def _shaped(self, result, shape):
-        values, scales = result
-        return values.reshape(shape), scales.reshape(*shape[:-1], -1)
+def shaped(result, shape):
+    """The scales have their own number of columns."""
+    values, scales = result
+    return values.reshape(shape), scales.reshape(*shape[:-1], -1)
 
 
 ROWS = RowFunction("quantize_fp8_rows", 1, make_by_row, called="quantize_fp8")
-BLOCKS = BlockFunction("quantize_fp8_blocks_of_rows", 1, make_by_blocks_of_rows, called="quantize_fp8", B=None)
-SQUARES = BlockFunction("quantize_fp8_squares", 1, make_by_squares, called="quantize_fp8", P=None, B=None)
+BLOCKS = RowFunction(
+    "quantize_fp8_blocks_of_rows",
+    1,
+    make_by_blocks_of_rows,
+    called="quantize_fp8",
+    shaped=shaped,
+    in_place=False,
+    B=None,
+)
+SQUARES = RowFunction(
+    "quantize_fp8_squares", 1, make_by_squares, called="quantize_fp8", shaped=shaped, in_place=False, P=None, B=None
+)
 
 
 def blocks_in(size: int) -> int:
@@ -245,6 +251,10 @@ def quantize_fp8(x: Any, *, block: int | tuple[int, int] | None = None, **named:
     """
     for name in named:
         raise no_such_argument(quantize_fp8, name)
+    return CHOICE((x,), block=block)
+
+
+def quantized(x, out, *, block):
     if not isinstance(block, (int, tuple, type(None))):
         raise LaunchValueError(f"quantize_fp8: block is None, 128 or (128, 128), not {type(block).__name__}")
     check_arrays("quantize_fp8", "x", (x,), None, 1)
@@ -258,3 +268,6 @@ def quantize_fp8(x: Any, *, block: int | tuple[int, int] | None = None, **named:
     if len(x.shape) != 2:
         raise LaunchValueError(f"quantize_fp8: blocks of 128 x 128 are of a matrix; x has shape {tuple(x.shape)}")
     return SQUARES((x,), P=blocks_in(x.shape[0]), B=blocks_in(x.shape[1]))
+
+
+CHOICE = Remembered(quantized)

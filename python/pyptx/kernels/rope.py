@@ -9,7 +9,7 @@ from typing import Any
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._call import RowFunction, check_arrays, differentiated_once, matrix
+from pyptx.kernels._call import RowFunction, differentiated_once, matrix
 from pyptx.kernels._call_apart import where_they_lie
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import LOAD, STORE, apply_to, fma, move, mul, narrowed, neg, quotient, registers, widened
@@ -206,22 +206,45 @@ def make_rope(_, x_type, *types):
     return chosen, backward
 
 
-class RopeFunction(RowFunction):
-    """A function over rows whose other tensors are tables, and positions."""
+def told(tensors, options) -> dict:
+    """What the kernel is told; calls say `interleaved` and `seq_dim`."""
+    x, cos, sin, positions = tensors
+    if any([getattr(table, "requires_grad", False) for table in (cos, sin)]):
+        raise LaunchTypeError("rope: cos and sin get no gradient; pass .detach()")
+    places, inner = places_of(x, cos, sin, positions, options["seq_dim"])
+    told = {"interleaved": options["interleaved"], "inner": inner, "S": places}
+    if positions is not None:
+        each = len(positions.shape) == 2 and positions.shape[0] > 1  # each sequence of the batch has its own
+        told["ROWS"] = math.prod(x.shape[:-1]) // (x.shape[0] if each else 1)
+    return told
 
-    def _flat(self, position: int, tensor, shape, columns: int):
-        if position == 0:
-            return tensor.reshape(math.prod(shape[:-1]), columns)
-        return self._beside(position, tensor)
 
-    def _beside(self, position: int, tensor):
-        return tensor.reshape(-1) if position == 3 else tensor
+def flat(_, position: int, tensor, shape, columns: int):
+    """The other tensors are tables, and positions."""
+    return tensor.reshape(math.prod(shape[:-1]), columns) if position == 0 else beside(position, tensor)
+
+
+def beside(position: int, tensor):
+    return tensor.reshape(-1) if position == 3 and len(tensor.shape) != 1 else tensor
 
 
 NAMES = "x cos sin positions"
-ROPE = RopeFunction("rope", 1, make_rope, saved=(1, 2), gradients=1, names=NAMES, interleaved=False, inner=1, S=None)
-ROPE_AT = RopeFunction(
-    "rope_at", 1, make_rope, saved=(1, 2, 3), gradients=1, indices=3, names=NAMES, called="rope",
+ROPE = RowFunction(
+    "rope",
+    1,
+    make_rope,
+    needed=3,
+    told=told,
+    flat=flat,
+    saved=(1, 2),
+    gradients=1,
+    names=NAMES,
+    interleaved=False,
+    inner=1,
+    S=None,
+)
+ROPE_AT = RowFunction(
+    "rope_at", 1, make_rope, needed=3, told=told, flat=flat, beside=beside, saved=(1, 2, 3), gradients=1, indices=3, names=NAMES, called="rope",
     interleaved=False, inner=1, S=None, ROWS=None,
 )  # fmt: skip
 
@@ -248,18 +271,8 @@ def rope(
     """
     for name in named:
         raise no_such_argument(rope, name)
-    try:
-        places, inner = places_of(x, cos, sin, positions, seq_dim)
-    except (AttributeError, RuntimeError, TypeError):  # asked here, it costs a call nothing
-        check_arrays("rope", NAMES.split(), (x, cos, sin, positions), out, 3)
-        raise
-    if any(getattr(table, "requires_grad", False) for table in (cos, sin)):
-        raise LaunchTypeError("rope: cos and sin get no gradient; pass .detach()")
-    if positions is None:
-        return ROPE((x, cos, sin, None), out, interleaved=interleaved, inner=inner, S=places)
-    each = len(positions.shape) == 2 and positions.shape[0] > 1  # each sequence of the batch has positions of its own
-    rows = math.prod(x.shape[:-1]) // (x.shape[0] if each else 1)
-    return ROPE_AT((x, cos, sin, positions), out, interleaved=interleaved, inner=inner, S=places, ROWS=rows)
+    function = ROPE if positions is None else ROPE_AT
+    return function((x, cos, sin, positions), out, interleaved=interleaved, seq_dim=seq_dim)
 
 
 def places_of(x, cos, sin, positions, seq_dim: int) -> tuple:

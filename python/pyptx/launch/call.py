@@ -104,22 +104,39 @@ def _makers(kernel, env: dict[str, int], arrays: tuple, device: tuple[int, int])
     torch = sys.modules.get("torch")
     if torch is None or not any(isinstance(array, torch.Tensor) for array in arrays):
         return []
-    guards = getattr(torch._C._dynamo, "guards", None)
-    make = getattr(guards, "_empty_strided_cuda" if device[0] == 2 else "_empty_strided_cpu", None)
+    make = _strided_maker(torch, device[0] == 2)
     if make is None:
         return []
     made = []
     for tile in kernel.out_specs:
-        shape = tile.resolve_shape(env)
-        strides = [1] * len(shape)
-        for axis in range(len(shape) - 1, 0, -1):
-            strides[axis - 1] = strides[axis] * max(shape[axis], 1)
-        element = element_of(tile)
-        dtype = getattr(torch, FRAMEWORK_NAMES.get(element, ("",))[0], None)
+        dtype = getattr(torch, FRAMEWORK_NAMES.get(element_of(tile), ("",))[0], None)
         if dtype is None:
             return []
-        made.append((make, (shape, tuple(strides), dtype)))
+        made.append((make, _packed(tile.resolve_shape(env), dtype)))
     return made
+
+
+def _strided_maker(torch, on_gpu: bool):
+    guards = getattr(torch._C._dynamo, "guards", None)
+    return getattr(guards, "_empty_strided_cuda" if on_gpu else "_empty_strided_cpu", None)
+
+
+def _packed(shape: tuple, dtype) -> tuple:
+    """The arguments of a maker of packed tensors."""
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 1, 0, -1):
+        strides[axis - 1] = strides[axis] * max(shape[axis], 1)
+    return shape, tuple(strides), dtype
+
+
+def maker(like, shape: tuple[int, ...], own_type: bool):
+    """(function, arguments) that make a tensor on the device of a tensor of torch, of its type or of bytes; None where there is none.  C++ calls
+    it for what several launches make (python/src/launches.cpp)."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(like, torch.Tensor):
+        return None
+    make = _strided_maker(torch, like.is_cuda)
+    return make and (make, _packed(shape, like.dtype if own_type else torch.uint8))
 
 
 def call(kernel, arrays: tuple, kwargs: dict[str, Any], out=None, stream=None):

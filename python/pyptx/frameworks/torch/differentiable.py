@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 
 import torch
 
@@ -12,7 +13,7 @@ from pyptx.frameworks.identity import fingerprint, reached
 from pyptx.frameworks.torch import call, ops
 from pyptx.kernel import Kernel
 
-__all__ = ["DifferentiableOp"]
+__all__ = ["DifferentiableOp", "apply_recorded", "no_view", "recorded"]
 
 
 class _Once(torch.autograd.Function):
@@ -30,11 +31,58 @@ class _Once(torch.autograd.Function):
         ctx.owner.no_second_derivative()
 
 
+class _Recorded(torch.autograd.Function):
+    """An eager call that autograd records, and that nobody else wants to see.  By an op it would take four times as long."""
+
+    @staticmethod
+    def forward(ctx, owner, keywords, *arrays):
+        results = owner.forward_kernel(*arrays, **keywords)
+        results = tuple(map(no_view, results)) if isinstance(results, tuple) else no_view(results)
+        ctx.owner = owner
+        owner.setup_context(ctx, arrays, results, keywords)
+        return results
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return None, None, *ctx.owner.backward(ctx, *gradients)
+
+
+def no_view(made):
+    """The same memory: a result of an op that is a view of another tensor may not be changed in place where gradients are recorded."""
+    return made.new_empty(0).set_(made) if made._is_view() else made
+
+
+def apply_recorded(function, *arguments):
+    """`function.apply` where no transformation of torch.func is open, for which torch would look."""
+    return super(torch.autograd.Function, function).apply(*arguments)
+
+
+recorded = functools.partial(apply_recorded, _Recorded)
+
+
+class _Gradient(_core.Choice):
+    """The backward of a `DifferentiableOp`, which remembers its launches."""
+
+    def __init__(self, owner):
+        self.owner = owner
+
+    def _choose(self, arrays, out=None, **keywords):
+        if torch.compiler.is_compiling():  # Dynamo traces it for compiled autograd
+            return self.owner.of.backward_kernel(*arrays, **keywords)
+        function = functools.partial(self.owner.of.backward_kernel, *arrays, **keywords)
+        return _core.remember_launches(self, arrays, out, keywords, function)
+
+
+_core.show_call(_Gradient, _Gradient._choose)  # to torch.compile
+
+
 class DifferentiableOp:
-    """The torch op of a `DifferentiableKernel`."""
+    """The torch op of a `DifferentiableKernel`, and what autograd calls."""
 
     def __init__(self, of):
         self.of, self.forward_kernel = of, of.forward_kernel
+        of_launches = getattr(of.backward_kernel, "is_of_launches", False)
+        self.gradient = _Gradient(self) if of_launches else None
         name = f"{of.forward_kernel.signature.entry}_grad_{fingerprint(of)}"
         self.op = ops.family_of(of.forward_kernel, name, differentiates=self).op
         # A process that takes compiled code from Inductor's cache never traces the backward, whose ops that code names.
@@ -44,15 +92,25 @@ class DifferentiableOp:
                     ops.family_of(kernel)
 
     def __call__(self, *arrays, **keywords):
-        # Where nobody asks for a derivative or traces, it is the kernel; an op of torch would take 5 us more.
-        if not torch.compiler.is_compiling() and _core.are_plain(arrays):
-            return self.forward_kernel(*arrays, **keywords)
+        if not torch.compiler.is_compiling():
+            if _core.are_plain(arrays):
+                return self.forward_kernel(*arrays, **keywords)
+            if self.is_recorded(arrays):
+                return recorded(self, keywords, *arrays)
         # Programs carry the forward alone. (Dynamo of torch 2.11 takes torch.compiler.is_exporting() for true everywhere.)
         if self.forward_kernel._prepare_op():
             return self.forward_kernel._traced_call(*arrays, **keywords)
         if keywords:
             keywords = call.keywords_of(self.forward_kernel, keywords)
         return call.run_op(self, arrays, keywords)
+
+    def is_recorded(self, arrays) -> bool:
+        """Whether autograd alone wants to see the call, as it is: torch.autocast may change types, which an op does."""
+        if not _core.are_recorded(arrays):
+            return False
+        tiles = self.forward_kernel.in_specs
+        casts = torch._C._is_any_autocast_enabled()
+        return not casts or all(ops.fits(tile, each.dtype) for tile, each in zip(tiles, arrays, strict=False))
 
     def refuse_tangents(self, arrays):
         ops.family_of(self.forward_kernel).refuse_tangents(arrays)
@@ -62,6 +120,8 @@ class DifferentiableOp:
 
     def run_backward(self, arrays, keywords):
         kernel = self.of.backward_kernel
+        if not torch.compiler.is_compiling() and _core.are_plain(arrays):
+            return kernel(*arrays, **keywords) if self.gradient is None else self.gradient(arrays, None, **keywords)
         # By its op, which refuses a second derivative; Dynamo, which traces this for compiled autograd, knows the kernel itself.
         if isinstance(kernel, Kernel) and not torch.compiler.is_compiling():
             return call.call(kernel, arrays, keywords)
