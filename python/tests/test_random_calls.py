@@ -30,8 +30,16 @@ def lead_of(rnd, device: str, columns: int) -> tuple:
 
 
 def finite(rnd, dtype, *shape, device):
-    """Of numbers so small that sums and products of f16 are finite."""
+    """Of numbers so small that sums of f16 are finite."""
     return placed(rnd, dtype, *shape, device=device, size=1)
+
+
+def off(got, wanted) -> float:
+    """The norm of the difference; gates times ups of f16 can be too large for it, and count where they are not."""
+    if got.dtype is torch.float16:
+        fits = wanted.abs() < torch.finfo(torch.float16).max
+        got, wanted = got[fits], wanted[fits]
+    return float((got.double() - wanted).norm())
 
 
 def on_a_target(rnd):
@@ -243,13 +251,13 @@ def test_products(rnd, device):
         got = kernels.matmul(a, b, **told, **scales)
         assert got.shape == wanted.shape
         bound = PRODUCTS[dtype] * float((size if real else wanted).norm()) + 1e-9
-        assert float((got.double() - wanted).norm()) <= bound
+        assert off(got, wanted) <= bound
         assert torch.equal(got, kernels.matmul(a, b, **told, **scales))
         more = (torch.float16,) if dtype is E4M3 and not gated else ()
         of_out = rnd.choice((got.dtype, torch.float32, *more)) if real else got.dtype
         out = placed(rnd, of_out, *wanted.shape, device=device, written=True)
         assert kernels.matmul(a, b, **told, **scales, out=out) is out
-        assert float((out.double() - wanted).norm()) <= bound
+        assert off(out, wanted) <= bound
 
 
 @random_calls(40, 120)
@@ -292,7 +300,7 @@ def test_groups(rnd, device):
         start += count
     with on_a_target(rnd):
         assert kernels.grouped_matmul(a, b, activation=activation, out=out, **told) is out
-    assert float((out.double() - wanted).norm()) < PRODUCTS[dtype] * float(size.norm())
+    assert off(out, wanted) < PRODUCTS[dtype] * float(size.norm())
 
 
 @random_calls(20, 25)
