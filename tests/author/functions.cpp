@@ -212,7 +212,8 @@ TEST_CASE("a call is judged at its line") {
     return [=](Kernel& k) { k.func(options, write); };
   };
   const FunctionOptions gives{.name = "f", .returns = {f32}}, none{.name = "f"};
-  CHECK(message(body(gives, [](Kernel&, const Arguments&) {})) == "`f` ends without a result: return one; in C++, f.give(result)");
+  CHECK(message(body(gives, [](Kernel&, const Arguments&) {})) ==
+        "`f` ends without a result: return one; in C++, f.give(result)");
   CHECK(message(body(none, [](Kernel& f, const Arguments&) { f.give(1); })) ==
         "`f` returns nothing; give the type of its result in its signature");
   CHECK(refused(body(gives, [](Kernel& f, const Arguments&) { f.give({1.0, 2.0}); })) == Code::wrong_arguments);
