@@ -286,12 +286,14 @@ void remember_derivative(nb::handle choice, nb::tuple tensors, nb::dict options,
   keep(table, call.look, options, row);
 }
 
-// 0: somebody else wants to see the tensors; 1: autograd alone does; 2: nobody does.
+// 0: somebody else wants to see the tensors, or they are not all of torch; 1: autograd alone does; 2: nobody does.
 int who_sees(const nb::tuple& tensors) {
   Call call;
   const bool plain = call.gather(tensors.ptr(), Py_None) && call.read_tensors();
   if (PyErr_Occurred()) throw nb::python_error();
-  return !plain ? 0 : call.tracked ? 1 : 2;
+  if (!plain) return 0;
+  if (!call.tracked) return 2;
+  return std::all_of(call.objects, call.objects + call.count, [](PyObject* each) { return TypeOf(each)->of_torch; });
 }
 
 }  // namespace

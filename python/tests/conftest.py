@@ -33,3 +33,14 @@ def pytest_runtest_setup(item):
     np.random.seed(seed)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(seed)
+
+
+@pytest.fixture
+def nothing_remembered():
+    """Functions of tensors choose their kernels at each call, as a test changes what they choose by."""
+    from pyptx import _core
+    from pyptx.kernels._target import simulated
+
+    _core.ask_python(simulated.choices, True)
+    yield
+    _core.ask_python(simulated.choices, False)

@@ -369,7 +369,7 @@ ROWS = {
 
 @pytest.mark.parametrize(("n", "dtype", "packed"), [(1000, torch.float32, False), (12290, torch.bfloat16, False), (20488, torch.bfloat16, False), (20488, torch.bfloat16, True), (16386, torch.float32, False)])  # fmt: skip
 @pytest.mark.parametrize("name", ROWS)
-def test_rows(name, n, dtype, packed, monkeypatch):
+def test_rows(name, n, dtype, packed, monkeypatch, nothing_remembered):
     """Five rows of one cluster, forward and backward, of vectors of 4 to 16 bytes: two turns of a ring of two rows, and one more."""
     for module in ("pyptx.kernels._call", "pyptx.kernels.norm"):
         monkeypatch.setattr(sys.modules[module], "has_clusters", lambda tensor: True)
@@ -377,7 +377,6 @@ def test_rows(name, n, dtype, packed, monkeypatch):
     monkeypatch.setattr(call, "chosen", functools.cache(call.chosen.__wrapped__))
     for function in call.FUNCTIONS.values():
         monkeypatch.setattr(function, "made", functools.cache(function.made.__wrapped__))
-        monkeypatch.setattr(function, "_remember", lambda *_: None)
     monkeypatch.setattr(SPLIT, "clusters_of", lambda row, rows, types: 1)
     monkeypatch.setattr(SPLIT.Split, "workers", lambda row, rows, types: row.rows)
     if not packed:

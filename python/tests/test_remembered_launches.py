@@ -259,3 +259,20 @@ def test_gradients_of_many_pulls_at_once(form):
     for _ in range(2):
         found = torch.autograd.functional.jacobian(call, x, vectorize=True)
         assert near(found, torch.autograd.functional.jacobian(wanted, x))
+
+
+def test_what_is_made_inside_of_a_target_remembers_nothing_there():
+    calls = []
+
+    def function(x, out):
+        calls.append(x)
+        return kernels.rms_norm(x, W)
+
+    with kernels.simulated_target("sm_90a"):
+        made = Remembered(function)
+        for _ in range(2):
+            made((torch.randn(3, 64),))
+    assert len(calls) == 2
+    for _ in range(2):
+        made((torch.randn(3, 64),))
+    assert len(calls) == 3

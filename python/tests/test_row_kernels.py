@@ -107,7 +107,7 @@ def test_rows_above_32_k(name, n, clusters, monkeypatch):
 
 
 @pytest.fixture
-def split(monkeypatch):
+def split(monkeypatch, nothing_remembered):
     """The module that says how threads share a row, as on a GPU with clusters; what a test changes there, kernels made in it know."""
     for module in (sys.modules["pyptx.kernels._call"], sys.modules["pyptx.kernels.norm"]):
         monkeypatch.setattr(module, "has_clusters", lambda tensor: True)
@@ -115,7 +115,6 @@ def split(monkeypatch):
     monkeypatch.setattr(call, "chosen", functools.cache(call.chosen.__wrapped__))
     for function in call.FUNCTIONS.values():
         monkeypatch.setattr(function, "made", functools.cache(function.made.__wrapped__))
-        monkeypatch.setattr(function, "_remember", lambda *_: None)
     return sys.modules["pyptx.kernels._rows_split"]
 
 

@@ -102,7 +102,7 @@ class RowFunction(_core.Choice):
         self.saved, self.saved_results, self.gradients = saved, saved_results, gradients
         self.made = functools.cache(functools.partial(self._made, make))
         FUNCTIONS[name] = self
-        simulated.choices.append(self)
+        simulated.add(self)
 
     def _made(self, make, types, wide: bool):
         share = Split.wide if wide else Split.once
@@ -241,7 +241,7 @@ class Remembered(_core.Choice):
 
     def __init__(self, function, casts: bool = False, derivative=None):
         self.function, self.casts, self.derivative = function, casts, derivative
-        simulated.choices.append(self)
+        simulated.add(self)
 
     def _choose(self, tensors, out=None, **options):
         if compiling(tensors[0]):

@@ -5,7 +5,7 @@ import torch
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.torch.call import is_transformed, leave_derivatives_to_eager
 from pyptx.frameworks.torch.differentiable import apply_recorded, no_view
-from pyptx.kernels._call import check_apart, copied_to, dense
+from pyptx.kernels._call import Remembered, check_apart, copied_to, dense
 from pyptx.kernels._grouped_gradient import clear_kernel, vector_of
 from pyptx.kernels._matmul_arguments import NAMES, check_ends, check_groups, gated_columns, width_of
 from pyptx.kernels._matmul_choice import engine, grouped_kernel, parted_kernel
@@ -24,7 +24,6 @@ from pyptx.kernels._matmul_torch import (
     transformable,
     transposed,
 )
-from pyptx.kernels.grouped_matmul import CHOICE
 from pyptx.types import bf16
 
 __all__ = ["grouped", "parted_product"]
@@ -189,6 +188,13 @@ def grouped_product(*given):
     )
 
 
+def unrecorded(a, b, ends, scale_a, scale_b, out, *, masked, activation):
+    return run_grouped(a, b, ends, scale_a, scale_b, masked, activation, out=out)
+
+
+UNRECORDED = Remembered(unrecorded)
+
+
 class RecordedGroups(torch.autograd.Function):
     """As `RecordedProduct`."""
 
@@ -196,9 +202,8 @@ class RecordedGroups(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, *given):
-        a, b, ends, scale_a, scale_b, masked, activation, _ = given
-        told = (None, ends) if masked else (ends, None)
-        made = no_view(CHOICE((a, b, *told, scale_a, scale_b), None, activation=activation))
+        *tensors, masked, activation, _ = given
+        made = no_view(UNRECORDED(tuple(tensors), None, masked=masked, activation=activation))
         setup_grouped(ctx, given, made)
         return made
 

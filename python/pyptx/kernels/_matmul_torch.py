@@ -11,7 +11,7 @@ from pyptx.frameworks.elements import framework_name
 from pyptx.frameworks.torch.call import is_transformed, leave_derivatives_to_eager
 from pyptx.frameworks.torch.differentiable import apply_recorded, no_view
 from pyptx.kernels._activations import GATED
-from pyptx.kernels._call import autocast_number, autocast_type, check_apart, copied_to, dense
+from pyptx.kernels._call import Remembered, autocast_number, autocast_type, check_apart, copied_to, dense
 from pyptx.kernels._grouped_gradient import gated_gradient_kernel, vector_of
 from pyptx.kernels._matmul_arguments import (
     ARGUMENTS,
@@ -28,7 +28,6 @@ from pyptx.kernels._matmul_cuts import small_cut
 from pyptx.kernels._matmul_launches import DTYPES, launches_of
 from pyptx.kernels._target import simulated
 from pyptx.kernels._transposed import MOST_LINES, transposed_f32
-from pyptx.kernels.matmul import CHOICE
 
 __all__ = ["matmul"]
 
@@ -55,12 +54,14 @@ def matmul(choice, given, activation, out):
     if not must_trace(given):
         if out is not None:
             check_apart("matmul", out, dict(zip(ARGUMENTS, given, strict=True)), "residual")
+        _core.heed_state(choice, any_autocast, autocast_number)
         return _core.remember_launches(choice, whole, out, options, partial(run, given, activation, out))
     if out is None:
         if not is_recorded(given):
             return product(*given, activation)
         if all(map(is_, given, whole)):
             function = partial(recorded_product, activation)
+            _core.heed_state(choice, any_autocast, autocast_number)
             _core.remember_derivative(choice, given, options, function, list(range(len(given))), {})
         return recorded_product(activation, *given)
     if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in given):
@@ -95,7 +96,6 @@ def scaled(given, activation, out):
 any_autocast, compiling = torch._C._is_any_autocast_enabled, torch.compiler.is_compiling
 transforms, modes = torch._C._are_functorch_transforms_active, torch._C._len_torch_dispatch_stack
 gradients, jit_traces = torch.is_grad_enabled, torch.jit.is_tracing
-_core.heed_state(CHOICE, any_autocast, autocast_number)
 
 
 def must_trace(given) -> bool:
@@ -469,6 +469,13 @@ def transformable(name: str, setup, derive):
 Product = transformable("matmul", setup_context, backward)
 
 
+def unrecorded(a, b, bias, residual, scale_a, scale_b, out, *, activation):
+    return run((a, b, bias, residual, scale_a, scale_b), activation, out)
+
+
+UNRECORDED = Remembered(unrecorded)
+
+
 class RecordedProduct(torch.autograd.Function):
     """A product that autograd records and nobody else wants to see.  By the op it would take four times as long."""
 
@@ -476,7 +483,7 @@ class RecordedProduct(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, *given):
-        made = no_view(CHOICE(given[:-1], None, activation=given[-1], target=simulated.target))
+        made = no_view(UNRECORDED(given[:-1], None, activation=given[-1]))
         setup_context(ctx, given, made)
         return made
 
@@ -500,7 +507,7 @@ def multiplied(a, b, bias=None):
     given = (a, b, bias, None, None, None)
     if not is_plain(a, b):
         return product(*given, None)
-    return CHOICE(given, None, activation=None, target=simulated.target)
+    return UNRECORDED(given, None, activation=None)
 
 
 def reduced(gradient, shape):

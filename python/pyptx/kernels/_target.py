@@ -23,6 +23,11 @@ class Simulated:
         self.target: str | None = None
         self.choices: list[_core.Choice] = []
 
+    def add(self, choice: _core.Choice):
+        """A module may be loaded inside of `simulated_target`."""
+        self.choices.append(choice)
+        _core.ask_python([choice], self.target is not None)
+
 
 simulated = Simulated()
 
