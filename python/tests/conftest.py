@@ -5,6 +5,7 @@ of hypothesis, to look for what these do not show.
 """
 
 import atexit
+import gc
 import os
 import random
 import shutil
@@ -44,3 +45,14 @@ def nothing_remembered():
     _core.ask_python(simulated.choices, True)
     yield
     _core.ask_python(simulated.choices, False)
+
+
+@pytest.fixture
+def gradients_choose_anew():
+    """So do the gradients that earlier tests of this process asked for."""
+    from pyptx import _core
+
+    choices = [each for each in gc.get_objects() if issubclass(type(each), _core.Choice)]
+    _core.ask_python(choices, True)
+    yield
+    _core.ask_python(choices, False)
