@@ -8,11 +8,10 @@ small, so that the device keeps up.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 
 from _process import EXAMPLES  # noqa: F401  (its folder is the path of the modules beside this one)
-from dispatch import Columns, fake_machine, many_arguments, native_library
+from dispatch import Columns, arguments_of, fake_machine, many_arguments, native_library, torch_for
 
 
 def tensors(torch, device):
@@ -160,19 +159,11 @@ def fake_gpu():
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--rounds", type=int, default=15)
-    arguments.add_argument("--calls", type=int, default=200, help="a round and column; fewer than the driver queues")
-    arguments.add_argument("--fake", action="store_true", help="without a GPU: all but the driver and the device")
+    arguments = arguments_of(__doc__, 15, 200)
     arguments.add_argument("--only", nargs="*", default=[], help="functions whose name has one of these")
     given = arguments.parse_args()
-    try:
-        import torch
-    except ImportError:
-        print("skipped: no torch")
-        return 0
-    if not given.fake and not torch.cuda.is_available():
-        print("skipped: no CUDA device")
+    torch = torch_for(given)
+    if torch is None:
         return 0
     device = "cpu" if given.fake else "cuda"
     with tempfile.TemporaryDirectory() as folder:

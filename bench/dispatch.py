@@ -320,19 +320,32 @@ def second_process():
         print(in_new_process(FIRST), end="")
 
 
-def main() -> int:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--rounds", type=int, default=40)
-    arguments.add_argument("--calls", type=int, default=400, help="a round and column; fewer than the driver queues")
+def arguments_of(about: str, rounds: int, calls: int) -> argparse.ArgumentParser:
+    """The arguments of a benchmark of calls."""
+    arguments = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--rounds", type=int, default=rounds)
+    arguments.add_argument("--calls", type=int, default=calls, help="a round and column; fewer than the driver queues")
     arguments.add_argument("--fake", action="store_true", help="without a GPU: all but the driver and the device")
-    given = arguments.parse_args()
+    return arguments
+
+
+def torch_for(given):
+    """torch, if the benchmark can run with these arguments; else None, and it is said why."""
     try:
         import torch
     except ImportError:
         print("skipped: no torch")
-        return 0
+        return None
     if not given.fake and not torch.cuda.is_available():
         print("skipped: no CUDA device")
+        return None
+    return torch
+
+
+def main() -> int:
+    given = arguments_of(__doc__, 40, 400).parse_args()
+    torch = torch_for(given)
+    if torch is None:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         native = native_library(folder)

@@ -79,8 +79,6 @@ struct Chosen {
   std::unique_ptr<const Launches> launches;  // null: `function`
   nb::object function;
   std::vector<std::uint8_t> picks;  // of the tensors, in the function's order
-  std::vector<nb::object> values;   // of the keyword arguments that it is given
-  nb::object names;                 // of those; null: none
 };
 
 struct Table {
@@ -177,26 +175,12 @@ bool fits(const Chosen& row, const Look& look, PyObject* const* values, PyObject
   return nullptr;
 }
 
-constexpr std::uint8_t transposed = 0x80;  // with a pick: the function takes the tensor's `mT`
-
 [[gnu::hot]] PyObject* call_function(const Chosen& row, PyObject* tensors) {
-  static PyObject* const turn = PyUnicode_InternFromString("mT");
-  constexpr std::size_t named = 16;
-  PyObject* arguments[1 + most_tensors + named];
-  nb::object turned[most_tensors];
-  std::size_t count = 1;  // what is called may use the word before them
-  for (const std::uint8_t pick : row.picks) {
-    PyObject* tensor = PyTuple_GetItem(tensors, pick & ~transposed);
-    if ((pick & transposed) != 0) {
-      turned[count - 1] = nb::steal(tensor = PyObject_GetAttr(tensor, turn));
-      if (tensor == nullptr) return nullptr;
-    }
-    arguments[count++] = tensor;
-  }
-  const std::size_t positional = count - 1;
-  for (const nb::object& value : row.values) arguments[count++] = value.ptr();
-  return PyObject_Vectorcall(row.function.ptr(), arguments + 1, positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                             row.names.ptr());
+  PyObject* arguments[1 + most_tensors];
+  std::size_t count = 0;
+  for (const std::uint8_t pick : row.picks) arguments[++count] = PyTuple_GetItem(tensors, pick);
+  // What is called may use the word before them.
+  return PyObject_Vectorcall(row.function.ptr(), arguments + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
 }
 
 // `choice(tensors, out=None, **options)`.
@@ -268,20 +252,16 @@ nb::object remember_launches(nb::handle choice, nb::tuple tensors, nb::object ou
   return result;
 }
 
-// Remembers that calls like this one, which asks for a gradient, are `function(*[tensors[i] for i in picks],
-// **keywords)`; of a pick of 128 and more it is `tensors[i - 128].mT`.
+// Remembers that calls like this one, which asks for a gradient, are `function(*[tensors[i] for i in picks])`.
 void remember_derivative(nb::handle choice, nb::tuple tensors, nb::dict options, nb::object function,
-                         std::vector<std::uint8_t> picks, nb::dict keywords) {
+                         std::vector<std::uint8_t> picks) {
   Table& table = state_of<Table>(choice.ptr());
   Call call;
-  if (table.asks || keywords.size() > 16 || !call.read(table, tensors.ptr(), Py_None) || !call.tracked) {
+  if (table.asks || !call.read(table, tensors.ptr(), Py_None) || !call.tracked) {
     if (PyErr_Occurred()) throw nb::python_error();
     return;
   }
   const auto row = std::make_shared<Chosen>();
-  nb::list names;
-  for (const auto& [name, value] : keywords) names.append(intern(name)), row->values.push_back(nb::borrow(value));
-  if (names.size() != 0) row->names = nb::tuple(names);
   row->function = std::move(function), row->picks = std::move(picks);
   keep(table, call.look, options, row);
 }
@@ -309,7 +289,7 @@ void init_choice(nb::module_& m) {
         nb::arg("options"), nb::arg("function"));
   m.def("spoil_launches", &LaunchNotes::spoil, "Says that something else than launches touches memory");
   m.def("remember_derivative", &remember_derivative, nb::arg("choice"), nb::arg("tensors"), nb::arg("options"),
-        nb::arg("function"), nb::arg("picks"), nb::arg("keywords"));
+        nb::arg("function"), nb::arg("picks"));
   m.def(
       "ask_python",
       [](const std::vector<nb::object>& choices, bool asks) {

@@ -37,6 +37,25 @@ def pytest_runtest_setup(item):
 
 
 @pytest.fixture
+def asked(monkeypatch):
+    """The types of the functions of tensors that Python was asked to choose for, in order."""
+    from pyptx.kernels._call import Remembered, RowFunction
+    from pyptx.kernels.attention import Attention
+    from pyptx.kernels.matmul import Matmul
+
+    seen = []
+    for owner in (Matmul, RowFunction, Remembered, Attention):
+        before = owner._choose
+
+        def counted(self, *arguments, before=before, **options):
+            seen.append(type(self).__name__)
+            return before(self, *arguments, **options)
+
+        monkeypatch.setattr(owner, "_choose", counted)
+    return seen
+
+
+@pytest.fixture
 def nothing_remembered():
     """Functions of tensors choose their kernels at each call, as a test changes what they choose by."""
     from pyptx import _core

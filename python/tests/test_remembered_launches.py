@@ -12,26 +12,9 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 from pyptx import _core, kernels  # noqa: E402
 from pyptx.errors import LaunchValueError  # noqa: E402
-from pyptx.kernels._call import Remembered, RowFunction  # noqa: E402
-from pyptx.kernels.attention import Attention  # noqa: E402
-from pyptx.kernels.matmul import Matmul  # noqa: E402
+from pyptx.kernels._call import Remembered  # noqa: E402
 
 functional = torch.nn.functional
-
-
-@pytest.fixture
-def asked(monkeypatch):
-    """The functions that Python was asked to choose for."""
-    seen = []
-    for owner in (Matmul, RowFunction, Remembered, Attention):
-        before = owner._choose
-
-        def counted(self, *arguments, before=before, **options):
-            seen.append(type(self).__name__)
-            return before(self, *arguments, **options)
-
-        monkeypatch.setattr(owner, "_choose", counted)
-    return seen
 
 
 def near(found, wanted, tolerance=1e-2):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from pyptx.kernel import Kernel
 
-__all__ = ["DifferentiableKernel", "differentiable_kernel", "keywords_of"]
+__all__ = ["DifferentiableKernel", "differentiable_kernel", "differentiated_once", "keywords_of"]
 
 
 class DifferentiableKernel:
@@ -134,6 +134,12 @@ class DifferentiableKernel:
         if key not in self._jax:
             self._jax[key] = call.differentiable(self, keywords)
         return self._jax[key]
+
+
+def differentiated_once(backward):
+    """Marks a backward of kernels: it has no derivative itself, and touches memory by launches alone, which can be remembered."""
+    backward.is_differentiable, backward.is_of_launches = False, True
+    return backward
 
 
 def keywords_of(function) -> set[str]:

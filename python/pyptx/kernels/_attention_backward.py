@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention_forward import descriptor
-from pyptx.kernels._attention_plan import EVERYONE, K_MAJOR, WIDE
+from pyptx.kernels._attention_plan import EVERYONE, K_MAJOR, WIDE, options_of
 from pyptx.kernels._attention_results import Lines, clear_rows, stage_halves, stage_packed
 from pyptx.kernels._attention_sums import padded_begin
 from pyptx.kernels._attention_tiles import apply, bounds_of, floor_divided, sequence_of, signed
@@ -102,9 +102,7 @@ def scalars(plan) -> list:
     """The runtime scalars of a kernel whose CTAs keep keys."""
     ragged = ("P", "H", "HK", "D", *([] if plan.square else ["E"]))
     sizes = [("u32", name) for name in (ragged if plan.ragged else ("B", "H", "HK", "M", "N"))]
-    masks = [("s32", "shift")] * (plan.right or plan.left) + [("s32", "reach")] * plan.left
-    cap = [("f32", "cap")] * plan.softcap
-    return [*sizes, *[("u32", "together")] * (not plan.ragged), ("f32", "scale"), *masks, *cap, ("u32", "R")]
+    return [*sizes, *[("u32", "together")] * (not plan.ragged), *options_of(plan), ("u32", "R")]
 
 
 def backward_kernel(dtype, plan: Backward):

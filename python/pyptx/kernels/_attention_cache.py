@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention_forward import Warpgroup
-from pyptx.kernels._attention_plan import Forward
+from pyptx.kernels._attention_plan import Forward, options_of
 from pyptx.kernels._attention_tiles import Divisor, Tiles, apply, bounds_of, floor_divided, sequence_of, signed
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E, quotient, smem_address, widened
@@ -64,9 +64,7 @@ class Cache(Forward):
     def scalars(self) -> list:
         sizes = ["S", "H", "HK", "M", "D", "DV", *["P"] * self.ragged, *["T"] * self.paged]
         sizes += ["SK", "SV"] * self.scaled + ([] if self.counted else ["N"])
-        given = [("f32", "scale"), *[("s32", "shift")] * (self.right or self.left), *[("s32", "reach")] * self.left]
-        given += [("f32", "cap")] * self.softcap + [("u32", "page")] * self.paged
-        return [*(("u32", name) for name in (*sizes, *STRIDES)), *given]
+        return [*(("u32", name) for name in (*sizes, *STRIDES)), *options_of(self), *[("u32", "page")] * self.paged]
 
 
 def cache_kernel(dtype, plan: Cache):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._attention_forward import Shared, Warpgroup, fetch
-from pyptx.kernels._attention_plan import WIDE, Forward
+from pyptx.kernels._attention_plan import WIDE, Forward, options_of
 from pyptx.kernels._attention_tiles import Divisor, Tiles, apply, floor_divided, signed
 from pyptx.kernels._registers import divided, quotient
 from pyptx.types import f32, s32, u32, u64
@@ -49,14 +49,7 @@ class Decode(Forward):
             ("u32", name)
             for name in ("B", "HK", "R", "DV", "S", *(["T"] if self.page else [] if self.counted else ["N"]))
         ]
-        given = [
-            ("u32", "queries"),
-            ("f32", "scale"),
-            *[("s32", "shift")] * (self.right or self.left),
-            *[("s32", "reach")] * self.left,
-            *[("f32", "cap")] * self.softcap,
-        ]
-        return sizes + given
+        return [*sizes, ("u32", "queries"), *options_of(self)]
 
 
 def decode_kernel(dtype, plan: Decode):

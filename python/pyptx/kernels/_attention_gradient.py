@@ -7,6 +7,7 @@ order, in parts of the keys where queries are few.  On other GPUs than Hopper, _
 
 from dataclasses import replace
 
+from pyptx.frameworks.differentiable import differentiated_once
 from pyptx.kernels._attention_backward import Backward, backward_kernel
 from pyptx.kernels._attention_backward_mma import MmaKeys, MmaQueries, mma_dq_kernel, mma_keys_kernel
 from pyptx.kernels._attention_dq import QueryGradient, dq_kernel
@@ -14,7 +15,6 @@ from pyptx.kernels._attention_plan import MULTIPROCESSORS
 from pyptx.kernels._attention_small import Small, small_kernel
 from pyptx.kernels._attention_sums import PAD, finish_kernel, prepare_kernel, sinks_kernel
 from pyptx.kernels._attention_wide import Wide, wide_kernel
-from pyptx.kernels._call import differentiated_once
 from pyptx.kernels.column_sums import column_sums
 
 __all__ = ["gradient"]

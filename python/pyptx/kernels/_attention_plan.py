@@ -158,12 +158,13 @@ class Forward:
         """The runtime scalars: sizes of the tensors, then options of the call."""
         sizes = ("P", "H", "HK", "M", self.width_name) if self.ragged else ("B", "H", "HK", "M", "N", "together")
         sizes += ("DV",) * self.direct
-        given = [("f32", "scale"), *[("s32", "shift")] * (self.right or self.left), *[("s32", "reach")] * self.left]
-        return [
-            *(("u32", name) for name in (*sizes, *(BIAS if self.biased else ()))),
-            *given,
-            *[("f32", "cap")] * self.softcap,
-        ]
+        return [*(("u32", name) for name in (*sizes, *(BIAS if self.biased else ()))), *options_of(self)]
+
+
+def options_of(plan) -> list:
+    """The runtime scalars that are options of a call: the scale, how far a query sees to its right and left, the cap of scores."""
+    masks = [("s32", "shift")] * (plan.right or plan.left) + [("s32", "reach")] * plan.left
+    return [("f32", "scale"), *masks, *[("f32", "cap")] * plan.softcap]
 
 
 def taken_together(cut: Forward, heads: int, per: int, queries: int, keys: int, traced: bool) -> int:

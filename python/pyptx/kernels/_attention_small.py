@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._attention_backward import Warpgroup, exponent_of_scores
 from pyptx.kernels._attention_forward import descriptor
-from pyptx.kernels._attention_plan import K_MAJOR, WIDE
+from pyptx.kernels._attention_plan import K_MAJOR, WIDE, options_of
 from pyptx.kernels._attention_results import stage_packed, store_directly
-from pyptx.kernels._attention_small_forward import SHARED, Shared
-from pyptx.kernels._attention_tiles import apply
+from pyptx.kernels._attention_small_forward import Shared, resident
+from pyptx.kernels._attention_tiles import apply, take_scalars
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E, divided, widened
 from pyptx.types import b32, f32, s32, u32, u64
@@ -87,9 +87,9 @@ class Small:
 
     @property
     def together(self) -> int:
-        """CTAs of a multiprocessor, for which there is memory, and registers."""
+        """CTAs of a multiprocessor."""
         registers = 128 if self.width == 64 else 168
-        return max(1, min(SHARED // (self.bytes + 2048), 65536 // (self.threads * registers)))
+        return resident(self.bytes, self.threads, registers)
 
     @property
     def beside(self) -> bool:
@@ -98,9 +98,7 @@ class Small:
 
     @property
     def scalars(self) -> list:
-        masks = [("s32", "shift")] * (self.right or self.left) + [("s32", "reach")] * self.left
-        sizes = [("u32", name) for name in ("H", "M", "N", "D")]
-        return [*sizes, ("f32", "scale"), *masks, *[("f32", "cap")] * self.softcap]
+        return [*(("u32", name) for name in ("H", "M", "N", "D")), *options_of(self)]
 
 
 def small_sizes(queries: int, keys: int, width: int) -> tuple | None:
@@ -150,8 +148,7 @@ class Head:
     key = 0  # the first one
 
     def __init__(self, plan: Small):
-        for kind, name in plan.scalars:
-            setattr(self, name, ptx.param({"u32": u32, "s32": s32, "f32": f32}[kind], name))
+        take_scalars(self, plan.scalars)
         self.number = reg.from_(ptx.special.ctaid.x(), u32)
         self.batch, self.head = divided(self.number, self.H)
 

@@ -6,17 +6,22 @@ from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention_forward import descriptor
-from pyptx.kernels._attention_plan import K_MAJOR, WIDE
+from pyptx.kernels._attention_plan import K_MAJOR, WIDE, options_of
 from pyptx.kernels._attention_results import stage_halves
 from pyptx.kernels._attention_softmax import Softmax
-from pyptx.kernels._attention_tiles import apply
+from pyptx.kernels._attention_tiles import apply, take_scalars
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E, divided, quotient, smem_address
 from pyptx.types import b32, f32, s32, u32, u64
 
-__all__ = ["SHARED", "Shared", "SmallForward", "small_forward_kernel"]
+__all__ = ["Shared", "SmallForward", "resident", "small_forward_kernel"]
 
 SHARED = 227 * 1024  # bytes that the CTAs of a multiprocessor share
+
+
+def resident(bytes_: int, threads: int, registers: int) -> int:
+    """CTAs of a multiprocessor, for which there is memory, and registers of each thread."""
+    return max(1, min(SHARED // (bytes_ + 2048), 65536 // (threads * registers)))
 
 
 @dataclass(frozen=True)
@@ -61,15 +66,13 @@ class SmallForward:
 
     @property
     def together(self) -> int:
-        """CTAs of a multiprocessor, for which there is memory, and registers."""
+        """CTAs of a multiprocessor."""
         registers = 96 if self.keys == self.values == 64 else 128
-        return max(1, min(SHARED // (self.bytes + 2048), 65536 // (self.threads * registers)))
+        return resident(self.bytes, self.threads, registers)
 
     @property
     def scalars(self) -> list:
-        masks = [("s32", "shift")] * (self.right or self.left) + [("s32", "reach")] * self.left
-        sizes = [("u32", name) for name in ("H", "HK", "M", "N")]
-        return [*sizes, ("f32", "scale"), *masks, *[("f32", "cap")] * self.softcap]
+        return [*(("u32", name) for name in ("H", "HK", "M", "N")), *options_of(self)]
 
 
 def small_forward_kernel(dtype, plan: SmallForward):
@@ -120,8 +123,7 @@ class Head:
     row = 0
 
     def __init__(self, plan: SmallForward):
-        for kind, name in plan.scalars:
-            setattr(self, name, ptx.param({"u32": u32, "s32": s32, "f32": f32}[kind], name))
+        take_scalars(self, plan.scalars)
         self.number, self.end = reg.from_(ptx.special.ctaid.x(), u32), self.M
         self.batch, self.head = divided(self.number, self.H)
         self.kv_head = quotient(self.head, quotient(self.H, self.HK))

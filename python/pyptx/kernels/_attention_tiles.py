@@ -6,7 +6,14 @@ from pyptx import ptx, reg
 from pyptx.kernels._registers import LOG2_E, apply_to, divided, quotient
 from pyptx.types import f32, pred, s32, u32, u64
 
-__all__ = ["RaggedTile", "Tiles", "sequence_of"]
+__all__ = ["RaggedTile", "Tiles", "sequence_of", "take_scalars"]
+
+
+def take_scalars(owner, scalars: list):
+    """Makes attributes of runtime scalars, by name."""
+    kinds = {"u32": u32, "s32": s32, "f32": f32}
+    for kind, name in scalars:
+        setattr(owner, name, ptx.param(kinds[kind], name))
 
 
 class Tiles:
@@ -15,9 +22,7 @@ class Tiles:
 
     def __init__(self, plan):
         self.plan = plan
-        kinds = {"u32": u32, "s32": s32, "f32": f32}
-        for kind, name in plan.scalars:
-            setattr(self, name, ptx.param(kinds[kind], name))
+        take_scalars(self, plan.scalars)
         self._find()
 
     def take(self, **tensors):

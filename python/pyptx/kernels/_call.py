@@ -10,7 +10,7 @@ from pyptx import Tile, _core, differentiable_kernel
 from pyptx._arch import detect_arch
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.differentiable import keywords_of
-from pyptx.kernels._call_apart import apart_backward, are_apart, is_recorded, laid, packed
+from pyptx.kernels._call_apart import apart_backward, are_apart, laid, packed
 from pyptx.kernels._rows_apart import can_lie_apart, in_place, scalars_of
 from pyptx.kernels._rows_split import Split, has_edges
 from pyptx.kernels._target import OWN, simulated
@@ -130,11 +130,12 @@ class RowFunction(_core.Choice):
         wide = has_clusters(tensors[0])
         if traced:
             return self._run(self._for_compiler(dtypes, wide, out is None), tensors, out, options, traced)
-        if way := self._lies(tensors, out, tensors[0].shape[-1]):
+        recorded = out is None and _core.are_recorded(tuple([each for each in tensors if each is not None]))
+        if way := self._lies(tensors, out, recorded):
             call = functools.partial(self._apart, way, dtypes, wide, tensors, out, options)
         else:
             call = functools.partial(self._run, self._eager(dtypes, wide, out is None), tensors, out, options)
-        if out is None and _core.are_recorded(tuple([each for each in tensors if each is not None])):
+        if recorded:
             return call(keep=functools.partial(self._keep, tensors, given))
         return _core.remember_launches(self, tuple(tensors), out, given, call)
 
@@ -145,7 +146,7 @@ class RowFunction(_core.Choice):
             from pyptx.frameworks.torch.differentiable import recorded
 
             function = functools.partial(recorded, run.of_torch, named)
-            _core.remember_derivative(self, tuple(tensors), options, function, there, {})
+            _core.remember_derivative(self, tuple(tensors), options, function, there)
 
     def _run(self, run, tensors, out, options, traced=False, keep=None):
         shape = tensors[0].shape
@@ -167,16 +168,15 @@ class RowFunction(_core.Choice):
         run(*given, out=place if is_matrix else viewed(place, math.prod(shape[:-1]), out.shape[-1]), **named)
         return out if place is out else copied_to(self.called, out, place)
 
-    def _lies(self, tensors, out, columns: int) -> str:
+    def _lies(self, tensors, out, recorded: bool) -> str:
         """ "apart", of tensors whose rows kernels find where they lie; "packed", of tensors of more than two dimensions whose gradient may lie
         apart; else nothing."""
-        if not self.in_place or self._has_edges(tensors, columns):
+        shape = tensors[0].shape
+        if not self.in_place or self._has_edges(tensors, shape[-1]):
             return ""
         if are_apart(tensors[: self.rows], out):
             return "apart"
-        rank = len(tensors[0].shape)
-        recorded = out is None and rank > 2 and can_lie_apart(tensors[0].shape)
-        return "packed" if recorded and is_recorded([each for each in tensors if each is not None]) else ""
+        return "packed" if recorded and len(shape) > 2 and can_lie_apart(shape) else ""
 
     def _apart(self, way: str, dtypes, wide: bool, tensors, out, options, keep=None):
         """What `_run` does, for tensors that lie so; the kernels have their leading dimensions."""
@@ -254,7 +254,7 @@ class Remembered(_core.Choice):
             return _core.remember_launches(self, tensors, out, options, call)
         made = call()  # which refuses what does not fit
         picks = list(range(len(tensors)))
-        _core.remember_derivative(self, tensors, options, functools.partial(self.derivative, **options), picks, {})
+        _core.remember_derivative(self, tensors, options, functools.partial(self.derivative, **options), picks)
         return made
 
 
@@ -468,12 +468,6 @@ def constant_for_compiler(function):
     """Tells torch.compile to call the function once and keep the result: torch.compiler.assume_constant_result, without importing torch."""
     function._dynamo_marked_constant = True
     return function
-
-
-def differentiated_once(backward):
-    """Marks a backward of kernels: it has no derivative itself, and touches memory by launches alone, which can be remembered."""
-    backward.is_differentiable, backward.is_of_launches = False, True
-    return backward
 
 
 def kept(holder, key: tuple, value) -> str:

@@ -1,11 +1,12 @@
 """How functions over rows call their kernels for tensors of torch whose rows lie apart (_rows_apart.py): without a copy.  A compiler, a
 transformation or a mode of torch never comes here; for those the tensors are packed first."""
 
+from pyptx.frameworks.differentiable import differentiated_once
 from pyptx.kernel import Kernel
 from pyptx.kernels._rows_apart import can_lie_apart, in_place, scalars_of
 from pyptx.kernels._rows_split import has_edges
 
-__all__ = ["apart_backward", "are_apart", "is_recorded", "laid", "packed", "where_they_lie"]
+__all__ = ["apart_backward", "are_apart", "laid", "packed", "where_they_lie"]
 
 
 def are_apart(tensors, out) -> bool:
@@ -98,25 +99,13 @@ def takes_apart(kernel: Kernel, n: int) -> bool:
     return not has_edges(n // kernel.pieces(n), 16)
 
 
-def is_recorded(tensors) -> bool:
-    """Whether torch records gradients of these tensors, and does nothing else."""
-    if not hasattr(tensors[0], "requires_grad"):
-        return False
-    import torch
-
-    return torch.is_grad_enabled() and any(each.requires_grad for each in tensors) and are_alone(tensors)
-
-
 def apart_backward(backward):
     """The backward of a kernel for rows that lie apart; its gradients may lie otherwise than what was saved."""
     if not isinstance(backward, Kernel):
         return backward  # a function that calls `where_they_lie` itself
 
+    @differentiated_once
     def lying(*tensors, **options):
         return where_they_lie(backward, *tensors, **options)
 
-    lying.is_differentiable, lying.is_of_launches = (
-        False,
-        True,
-    )  # `differentiated_once`, of a module that imports this one
     return lying

@@ -1,8 +1,19 @@
 """Columns of tensors X (L, N, W) over N: a thread has some neighbours, 16 bytes of each row at most, and all of their N elements."""
 
 from pyptx import ptx, reg
-from pyptx.kernels._registers import LOAD, STORE, apply_to, divided, move, quotient, registers, widened
-from pyptx.kernels._rows_apart import beyond
+from pyptx.kernels._registers import (
+    LOAD,
+    STORE,
+    apply_to,
+    beyond,
+    divided,
+    move,
+    quotient,
+    registers,
+    to_u64,
+    wide_product,
+    widened,
+)
 from pyptx.types import f32, u32, u64
 
 __all__ = ["THREADS", "Columns", "ctas_of"]
@@ -26,10 +37,10 @@ class Columns:
         column = (tile * THREADS + self.thread) * vector
         self.inside = column < self.w
         column = apply_to(reg.scalar(u32), ptx.inst.min.u32, column, self.w - vector)
-        column = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, column)
+        column = to_u64(column)
         self.flat = beyond(column, outer, self.w)  # of the columns of all matrices
-        above = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, outer, self.n)
-        wide = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, self.w)
+        above = wide_product(outer, self.n)
+        wide = to_u64(self.w)
         self.first = apply_to(reg.scalar(u64), ptx.inst.mad.lo.u64, above, wide, column)  # element of X
 
     def pitch(self, tensor):

@@ -17,9 +17,12 @@ from pyptx.kernels._registers import (
     STORE,
     add,
     apply,
+    beyond,
     constant,
     copied,
+    element,
     exp,
+    fetched,
     fma,
     log,
     move,
@@ -30,13 +33,11 @@ from pyptx.kernels._registers import (
     registers,
     sub,
     tree,
-    widened,
 )
 from pyptx.kernels._rows_agreement import Agreement
-from pyptx.kernels._rows_apart import beyond
 from pyptx.kernels._rows_split import Split
 from pyptx.kernels._rows_totals import LOWEST, below
-from pyptx.types import b16, b32, f32, pred, u32
+from pyptx.types import f32, pred, u32
 
 __all__ = ["make_column_losses", "make_column_parts", "make_reduced_columns"]
 
@@ -61,12 +62,10 @@ class Targets:
 
     def weights(self, V) -> list:
         """Of the true classes; 0 of no class."""
-        found = []
-        for number, inside in zip(self.numbers, self.inside, strict=True):
-            bits = reg.scalar(b32 if V.dtype == f32 else b16, init=0)
-            (LOAD.b32 if V.dtype == f32 else LOAD.b16)(bits, ptx.addr(place_of(V, number)), pred=inside)
-            found.append(value_of(V, bits))
-        return found
+        return [
+            element(fetched(V.dtype, ptx.addr(place_of(V, number)), pred=inside), V.dtype)
+            for number, inside in zip(self.numbers, self.inside, strict=True)
+        ]
 
 
 def place_of(V, number):
@@ -74,21 +73,14 @@ def place_of(V, number):
     return beyond(pointer, number, V.dtype.bits // 8)
 
 
-def value_of(tensor, bits):
-    return apply(ptx.inst.mov.b32, bits) if tensor.dtype == f32 else widened(bits, tensor.dtype)[0]
-
-
 def weight_of(V, number):
     """The weight of a class, a register or an integer."""
-    size = V.dtype.bits // 8
-    bits = reg.scalar(b32 if size == 4 else b16)
     if isinstance(number, int):
         (pointer,) = ptx.global_ptrs(V)
-        where = ptx.addr(pointer, number * size)
+        where = ptx.addr(pointer, number * V.dtype.bits // 8)
     else:
         where = ptx.addr(place_of(V, number))
-    (LOAD.b32 if size == 4 else LOAD.b16)(bits, where)
-    return value_of(V, bits)
+    return element(fetched(V.dtype, where), V.dtype)
 
 
 def losses_of(columns: Columns, T, V, ignore_index: int, smoothing: float):
@@ -117,13 +109,11 @@ def losses_of(columns: Columns, T, V, ignore_index: int, smoothing: float):
     base, size = columns.address(X), X.dtype.bits // 8
     found = []
     for j, (number, inside) in enumerate(zip(targets.numbers, targets.inside, strict=True)):
-        bits = reg.scalar(b32 if size == 4 else b16, init=0)
         place = beyond(base, number, columns.pitch(X))
-        (LOAD.b32 if size == 4 else LOAD.b16)(bits, ptx.addr(place, j * size), pred=inside)
-        found.append(bits)
+        found.append(fetched(X.dtype, ptx.addr(place, j * size), pred=inside))
     for j, bits in enumerate(found):
         lines = log(total[j])
-        loss = sub(lines, sub(value_of(X, bits), largest[j]))
+        loss = sub(lines, sub(element(bits, X.dtype), largest[j]))
         ptx.inst.selp.f32(loss, loss, math.nan, targets.inside[j])
         loss = mul(loss, own[j]) if V else loss
         if smoothing:

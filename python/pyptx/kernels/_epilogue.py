@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from pyptx import Tile, ptx, reg
 from pyptx.kernels._activations import GATED, activated
-from pyptx.kernels._registers import add, apply, mul, widened
-from pyptx.types import PtxType, b16, b32, f32, u32, u64
+from pyptx.kernels._registers import add, apply, element, fetched, mul, wide_product, widened
+from pyptx.types import PtxType, b32, f32, u32, u64
 
 __all__ = ["NOTHING", "BlockScales", "Epilogue", "Finisher", "with_tensors"]
 
@@ -95,10 +95,10 @@ class BlockScales:
         blocks, across = (ptx.param(u32, "K") + 127) >> 7, (width + 127) >> 7
         self.pitch_a, self.pitch_b = 4 if of.by_rows else m * 4, 4 if of.b_by_rows else across * 4
         if expert is not None:
-            pointer_b = pointer_b + product(expert * blocks, across * 4)
+            pointer_b = pointer_b + wide_product(expert * blocks, across * 4)
         self.guards = [row < (m if end is None else end) for row in rows]
         self.inside = [column < width for column in columns]  # a CTA of a cluster may have no columns
-        self.a = [pointer_a + (product(row, blocks * 4) if of.by_rows else row * 4) for row in rows]
+        self.a = [pointer_a + (wide_product(row, blocks * 4) if of.by_rows else row * 4) for row in rows]
         of_b = blocks * 4 if of.b_by_rows else 4
         self.b = [pointer_b + (column >> 7) * of_b for column in columns]
 
@@ -218,10 +218,7 @@ class Finisher:
         guard = column + i < self.n
         if inside is not None:
             guard = guard & inside
-        value = reg.scalar(b32 if dtype == f32 else b16, init=0)
-        load = ptx.inst.ld.global_.nc.b32 if dtype == f32 else ptx.inst.ld.global_.nc.b16
-        load(value, ptx.addr(at, i * dtype.bits // 8), pred=guard)
-        return apply(ptx.inst.mov.b32, value) if dtype == f32 else widened(value, dtype)[0]
+        return element(fetched(dtype, ptx.addr(at, i * dtype.bits // 8), pred=guard), dtype)
 
 
 def wide(result, a, b):
@@ -232,13 +229,6 @@ def wide(result, a, b):
         ptx.inst.mul.lo.u64(result, a, other)
     else:
         ptx.inst.mul.wide.u32(result, a, b)
-
-
-def product(a, b):
-    """a b of two of 32 bits, in a register of 64."""
-    result = reg.scalar(u64)
-    ptx.inst.mul.wide.u32(result, a, b)
-    return result
 
 
 def flat(batch, size, index):

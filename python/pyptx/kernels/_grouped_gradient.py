@@ -6,7 +6,19 @@ import functools
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._matmul_arguments import width_of
 from pyptx.kernels._matmul_tiles import MULTIPROCESSORS
-from pyptx.kernels._registers import LOAD, STORE, apply_to, move, mul, narrowed, quotient, registers, widened
+from pyptx.kernels._registers import (
+    LOAD,
+    STORE,
+    apply_to,
+    move,
+    mul,
+    narrowed,
+    quotient,
+    registers,
+    to_u64,
+    wide_product,
+    widened,
+)
 from pyptx.kernels.gated import gelu, silu
 from pyptx.types import f32, s32, u32, u64
 
@@ -37,9 +49,9 @@ def clear_kernel(dtype, vector: int):
         ptx.inst.max.s32(first, first, 0)
         zeros = registers(dtype, vector, init=0.0 if dtype == f32 else 0)
         for row in ptx.range_(first + (number - group * each), rows, each, dtype=u32):
-            line = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, group, rows)
-            line = line + apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, row)
-            start = to + line * apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, columns, dtype.bits // 8)
+            line = wide_product(group, rows)
+            line = line + to_u64(row)
+            start = to + line * wide_product(columns, dtype.bits // 8)
             for piece in ptx.range_(reg.from_(ptx.special.tid.x(), u32), pieces, THREADS, dtype=u32):
                 move(STORE, start + piece * (vector * dtype.bits // 8), 0, zeros, vector * dtype.bits // 8)
         ptx.ret()
@@ -66,11 +78,11 @@ def gated_gradient_kernel(activation: str, dtype, vector: int):
         rows, columns = ptx.param(u32, "M"), ptx.param(u32, "N")
         pieces, bytes_ = quotient(columns, vector), vector * dtype.bits // 8
         # In u64, as elements may be more than 2^32.
-        at = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, reg.from_(ptx.special.ctaid.x(), u32), THREADS)
-        at = at + apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, reg.from_(ptx.special.tid.x(), u32))
-        wide = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, pieces)
+        at = wide_product(reg.from_(ptx.special.ctaid.x(), u32), THREADS)
+        at = at + to_u64(reg.from_(ptx.special.tid.x(), u32))
+        wide = to_u64(pieces)
         line = apply_to(reg.scalar(u64), ptx.inst.div.u64, at, wide)
-        ptx.ret(pred=line >= apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, rows))
+        ptx.ret(pred=line >= to_u64(rows))
         gates = (at + line * wide) * bytes_
         ups = gates + wide * bytes_
         loaded = [registers(dtype, vector) for _ in range(3)]

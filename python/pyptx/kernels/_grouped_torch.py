@@ -14,7 +14,6 @@ from pyptx.kernels._matmul_torch import (
     DERIVATIVES,
     LIBRARY,
     Seen,
-    cast_by_autocast,
     contiguous,
     is_recorded,
     is_turned,
@@ -26,7 +25,7 @@ from pyptx.kernels._matmul_torch import (
 )
 from pyptx.types import bf16
 
-__all__ = ["grouped", "parted_product"]
+__all__ = ["grouped", "parted_product", "recorded_groups"]
 
 
 def grouped(a, b, ends, masked, activation, scale_a, scale_b, out):
@@ -34,9 +33,7 @@ def grouped(a, b, ends, masked, activation, scale_a, scale_b, out):
     if not must_trace(given):
         return run_grouped(*given, masked, activation, out=out)
     if out is None and is_recorded(given):
-        return recorded_groups(
-            a, b, *((None, ends) if masked else (ends, None)), scale_a, scale_b, activation=activation
-        )
+        return recorded_groups(*given, masked, activation)
     made = grouped_product(*given, masked, activation, False)
     if out is None:
         return made
@@ -208,12 +205,8 @@ class RecordedGroups(torch.autograd.Function):
         return made
 
 
-def recorded_groups(a, b, offs, counts, scale_a, scale_b, *, activation):
-    if scale_a is None:
-        a, b = cast_by_autocast(a, b)
-    masked = counts is not None
-    ends = counts if masked else offs
-    return apply_recorded(RecordedGroups, a, b, ends, scale_a, scale_b, masked, activation, False)
+def recorded_groups(*given):
+    return apply_recorded(RecordedGroups, *given, False)
 
 
 def batched_groups(info, dims, *arguments):

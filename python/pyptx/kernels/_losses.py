@@ -6,11 +6,11 @@ are an input because the gradient is theirs; this kernel does not read them.
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._call import columns, matrix
-from pyptx.kernels._registers import LOAD, apply, apply_to, constant, reciprocal, tree, widened
+from pyptx.kernels._registers import LOAD, apply, apply_to, beyond, constant, reciprocal, to_u64, tree, widened
 from pyptx.kernels._rows_agreement import Agreement
 from pyptx.kernels._rows_apart import apart_kernels, whole
 from pyptx.kernels._rows_split import MOST_CTAS, Split
-from pyptx.types import b16, b32, f32, pred, s64, u32, u64
+from pyptx.types import b16, b32, f32, pred, s64, u32
 
 __all__ = ["LOSSES", "ONE", "RESULTS", "finish", "finite", "index_at", "reduction_kernel"]
 
@@ -89,7 +89,7 @@ class Losses:
         ptx.inst.setp.ne.and_.s64(counts, index, self.ignore_index, there)
         if self.weight is None:
             return [loss, apply(ptx.inst.selp.f32, 1.0, 0.0, counts)]
-        classes = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, ptx.param(u32, "N"))
+        classes = to_u64(ptx.param(u32, "N"))
         ptx.inst.setp.lt.and_.u64(counts, index, classes, counts)
         dtype = self.weight.dtype
         bits = reg.scalar(b32 if dtype == f32 else b16, init=0)
@@ -99,7 +99,7 @@ class Losses:
 
     def place(self, tensor, index):
         (pointer,) = ptx.global_ptrs(tensor)
-        return apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, index, tensor.dtype.bits // 8, pointer)
+        return beyond(pointer, index, tensor.dtype.bits // 8)
 
 
 def reduce(losses: Losses, Y, SCALE, hopper: bool):

@@ -12,7 +12,18 @@ from dataclasses import dataclass
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, BlockScales, Epilogue, Finisher, with_tensors
 from pyptx.kernels._matmul_tiles import within
-from pyptx.kernels._registers import STORE, apply_to, copied, move, narrowed, quotient, registers, smem_address
+from pyptx.kernels._registers import (
+    STORE,
+    apply_to,
+    beyond,
+    copied,
+    move,
+    narrowed,
+    quotient,
+    registers,
+    smem_address,
+    wide_product,
+)
 from pyptx.types import PtxType, b16, b32, bf16, e4m3, f16, f32, pred, s8, s32, tf32, u8, u32, u64
 
 __all__ = ["Cut", "mma_kernel"]
@@ -153,13 +164,13 @@ class Loader:
             line, height, place, width = self.first + self.line, self.rows, k + self.place, self.k_size
         else:
             line, height, place, width = k + self.line, self.k_size, self.first + self.place, self.rows
-        at = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, line, self.pitch)
+        at = wide_product(line, self.pitch)
         start = self.pointer + (at + place) * m.size
         lines = behind(line, height)
 
         def of(i: int):
             further, elements = self.further(i)
-            source = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, self.pitch, further * m.size, start)
+            source = beyond(start, self.pitch, further * m.size)
             left = behind(place + elements, width)
             return source + elements * m.size if elements else source, left, (lines > further) & (left > 0)
 
@@ -178,10 +189,10 @@ class Loader:
             inside = (row < self.rows) & (column < self.k_size)
             if m.k_major:
                 row, left = row + half, behind(column, self.k_size)
-                at = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, row, self.k_size) + column
+                at = wide_product(row, self.k_size) + column
             else:
                 left = behind(row, self.rows)
-                at = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, column, self.pitch) + (row + half)
+                at = wide_product(column, self.pitch) + (row + half)
             return self.pointer + at * m.size, left, inside
 
         return of
@@ -463,7 +474,7 @@ class Tensor:
         """(the first line of K of a group, how many lines it has)."""
         (ends,) = ptx.global_ptrs(OFFS)
         start, end = reg.scalar(u32, init=0), reg.scalar(u32)
-        at = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, number, 4, ends)
+        at = beyond(ends, number, 4)
         ptx.inst.ld.global_.nc.u32(end, ptx.addr(at))
         if self.masked:
             within(start, end, number, quotient(k_size, ptx.param(u32, "E")))

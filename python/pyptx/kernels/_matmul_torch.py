@@ -62,7 +62,7 @@ def matmul(choice, given, activation, out):
         if all(map(is_, given, whole)):
             function = partial(recorded_product, activation)
             _core.heed_state(choice, any_autocast, autocast_number)
-            _core.remember_derivative(choice, given, options, function, list(range(len(given))), {})
+            _core.remember_derivative(choice, given, options, function, list(range(len(given))))
         return recorded_product(activation, *given)
     if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in given):
         raise LaunchTypeError("matmul: out= has no gradient; call it under torch.no_grad(), or without out=")

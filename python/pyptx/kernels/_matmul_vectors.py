@@ -16,7 +16,6 @@ from pyptx.kernels._registers import (
     STORE_SHARED,
     add,
     apply,
-    apply_to,
     constant,
     copied,
     divided,
@@ -25,6 +24,8 @@ from pyptx.kernels._registers import (
     quotient,
     registers,
     smem_address,
+    to_u64,
+    wide_product,
     widened,
 )
 from pyptx.types import PtxType, f32, u32, u64
@@ -83,8 +84,8 @@ class Body:
 
     def address(self, pointer, line, pitch, place):
         """Of an element of a line."""
-        at = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, line, pitch)
-        return pointer + (at + apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, place)) * self.size
+        at = wide_product(line, pitch)
+        return pointer + (at + to_u64(place)) * self.size
 
     def load(self, at, further: int, elements: int, inside) -> list:
         """Registers with neighbouring elements, so many further; with zeros if they are not `inside`."""
@@ -101,7 +102,7 @@ class Body:
             row = reg.scalar(u32, init=row)
             finish = self.finisher.line(row, self.m, self.batch)
             (value,) = finish([value], column, self.finisher.columns(column, 1, self.batch))
-            at = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, row, self.n) + column
+            at = wide_product(row, self.n) + column
             move(STORE, self.to + at * (self.out.bits // 8), 0, narrowed([value], self.out), self.out.bits // 8)
 
 

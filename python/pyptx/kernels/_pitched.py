@@ -3,8 +3,8 @@
 import functools
 
 from pyptx import Tile, kernel, ptx, reg
-from pyptx.kernels._registers import LOAD, STORE, apply_to, move, registers
-from pyptx.types import PtxType, u32, u64
+from pyptx.kernels._registers import LOAD, STORE, move, registers, wide_product
+from pyptx.types import PtxType, u32
 
 __all__ = ["pitched_kernel"]
 
@@ -32,7 +32,7 @@ def pitched_kernel(dtype: PtxType):
         source, to = line(source, row, columns, size), line(to, row, pitch, size)
         for column in ptx.range_(first + (thread & 31), behind, 32 * AT_ONCE):
             loaded = [registers(dtype, 1) for _ in range(AT_ONCE)]
-            at = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, column, size)
+            at = wide_product(column, size)
             for i, value in enumerate(loaded):
                 move(LOAD, source + at, 32 * i * size, value, size, pred=column + 32 * i < behind)
             for i, value in enumerate(loaded):
@@ -51,4 +51,4 @@ def pitched_kernel(dtype: PtxType):
 
 
 def line(pointer, row, pitch, size: int):
-    return pointer + apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, row, pitch) * size
+    return pointer + wide_product(row, pitch) * size

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 
 from pyptx import ptx, reg
-from pyptx.types import b16, b32, bf16, e4m3, f16, f32, u32
+from pyptx.types import b16, b32, bf16, e4m3, f16, f32, u32, u64
 
 __all__ = [
-    "LOAD", "LOG2_E", "STORE", "STORE_SHARED", "add", "apply", "apply_to", "bytes_of", "constant", "copied", "divided", "exp", "fma", "log", "move", "mul", "narrowed", "neg",
-    "quotient", "reciprocal", "registers", "smem_address", "square", "sub", "tree", "widened",
+    "LOAD", "LOG2_E", "STORE", "STORE_SHARED", "add", "apply", "apply_to", "beyond", "bytes_of", "constant", "copied", "divided", "element", "exp", "fetched", "fma", "log",
+    "move", "mul", "narrowed", "neg", "quotient", "reciprocal", "registers", "smem_address", "square", "sub", "to_u64", "tree", "wide_product", "widened",
 ]  # fmt: skip
 
 LOG2_E = math.log2(math.e)
@@ -109,6 +109,18 @@ def widened(bits, dtype) -> list:
     return [apply(ptx.inst.cvt.f32.f16, half) for half in halves]
 
 
+def fetched(dtype, address, **guard):
+    """The bits of the element at an address, zeros where a guard forbids it.  The load is in flight until `element` uses them."""
+    bits = reg.scalar(b32 if dtype.bits == 32 else b16, **({"init": 0} if guard else {}))
+    (LOAD.b32 if dtype.bits == 32 else LOAD.b16)(bits, address, **guard)
+    return bits
+
+
+def element(bits, dtype):
+    """The f32 value of what `fetched` gave, in a new register."""
+    return apply(ptx.inst.mov.b32, bits) if dtype == f32 else widened(bits, dtype)[0]
+
+
 def narrowed(values: Sequence, dtype) -> list:
     """The values rounded to nearest in `dtype`: registers as `registers` makes them."""
     if dtype == f32:
@@ -159,6 +171,21 @@ def divided(number, by) -> tuple:
     """(number / by, the remainder) of u32."""
     whole = quotient(number, by)
     return whole, number - whole * by
+
+
+def to_u64(number):
+    """The u32, in 64 bits."""
+    return apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, number)
+
+
+def wide_product(a, b):
+    """a b of two u32, in 64 bits."""
+    return apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, a, b)
+
+
+def beyond(place, count, stride):
+    """place + count stride, of two u32 and an address."""
+    return apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, count, stride, place)
 
 
 def copied(register):

@@ -19,17 +19,19 @@ from collections.abc import Callable, Sequence
 
 from pyptx import ptx, reg
 from pyptx.kernels._registers import (
-    LOAD,
     STORE,
-    apply,
     apply_to,
+    beyond,
     divided,
+    element,
+    fetched,
     move,
     narrowed,
-    widened,
+    to_u64,
+    wide_product,
 )
 from pyptx.kernels._rows_agreement import Agreement
-from pyptx.kernels._rows_apart import Apart, beyond
+from pyptx.kernels._rows_apart import Apart
 from pyptx.kernels._rows_edges import Edges
 from pyptx.kernels._rows_own import Elements, own_rows
 from pyptx.kernels._rows_pipeline import pipelined
@@ -39,7 +41,7 @@ from pyptx.kernels._rows_sums import Sums
 from pyptx.kernels._rows_totals import Totals, max_of_row
 from pyptx.kernels._rows_values import Identity, Kept, Loaded, Mapped, Rounded, Values
 from pyptx.kernels._rows_waves import rows_of
-from pyptx.types import b16, b32, f32, u32, u64
+from pyptx.types import f32, u32
 
 __all__ = ["Row"]
 
@@ -270,13 +272,10 @@ class Row:
 
     def fetched(self, tensor, column, **guard):
         """The bits of the `element`.  The load is in flight until `value` uses them."""
-        size, zero = tensor.dtype.bits // 8, {"init": 0} if guard else {}
-        bits = reg.scalar(b32 if size == 4 else b16, **zero)
-        (LOAD.b32 if size == 4 else LOAD.b16)(bits, ptx.addr(self.place(tensor, column)), **guard)
-        return bits
+        return fetched(tensor.dtype, ptx.addr(self.place(tensor, column)), **guard)
 
     def value(self, tensor, bits):
-        return apply(ptx.inst.mov.b32, bits) if tensor.dtype == f32 else widened(bits, tensor.dtype)[0]
+        return element(bits, tensor.dtype)
 
     def store_element(self, tensor, column, value):
         (bits,) = narrowed([value], tensor.dtype)
@@ -287,7 +286,7 @@ class Row:
         if isinstance(tensor, Apart):
             return beyond(tensor.begin(self.index), column, tensor.dtype.bits // 8)
         (pointer,) = ptx.global_ptrs(tensor)
-        at = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, column)
+        at = to_u64(column)
         if len(tensor.shape) > 1:
             ptx.inst.mad.wide.u32(at, self.index, self.split.n, at)
         return pointer + at * (tensor.dtype.bits // 8)
@@ -309,7 +308,7 @@ class Row:
     def of_row(self, tensor):
         """The address of this row's element, in a vector that has one element for each row."""
         (pointer,) = ptx.global_ptrs(tensor)
-        return apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, self.index, tensor.dtype.bits // 8, pointer)
+        return beyond(pointer, self.index, tensor.dtype.bits // 8)
 
     def store_of_row(self, tensor, value):
         """Writes the f32 of this row, in a vector that has one element for each row."""
@@ -356,7 +355,7 @@ class Row:
         (pointer,) = ptx.global_ptrs(tensor)
         if self.edges and (matrix or size == 4):
             return self.edges.address(pointer, index if matrix else 0, size)
-        offset = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, self.thread, self.split.vector * size)
+        offset = wide_product(self.thread, self.split.vector * size)
         if matrix:
             ptx.inst.mad.wide.u32(offset, index, self.split.n * size, offset)
         return pointer + offset
@@ -386,7 +385,7 @@ class Row:
         """Loads or stores the registers of the k-th vector."""
         size = tensor.dtype.bits // 8
         if at is not None:
-            base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, at, size, base)
+            base = beyond(base, at, size)
         if self.edges and len(tensor.shape) == 1:
             self.edges.load_shared(tensor, base, k, at, bits)
             return

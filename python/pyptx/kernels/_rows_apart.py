@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from pyptx import Tile, kernel, ptx, reg
-from pyptx.kernels._registers import apply_to, divided
+from pyptx.kernels._registers import beyond, divided
 from pyptx.types import u32, u64
 
-__all__ = ["Apart", "Half", "apart_kernels", "beyond", "can_lie_apart", "in_place", "scalars_of", "whole"]
+__all__ = ["Apart", "Half", "apart_kernels", "can_lie_apart", "in_place", "scalars_of", "whole"]
 
 MOST_RANK = 4  # dimensions of a tensor
 
@@ -74,10 +74,6 @@ def of_piece(index, place, pieces: int, size: int) -> tuple:
     if pieces == 1:
         return index, place
     return index >> (pieces.bit_length() - 1), beyond(place, index & (pieces - 1), size // pieces)
-
-
-def beyond(place, count, stride):
-    return apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, count, stride, place)
 
 
 def stride_name(tensor: str, level: int) -> str:

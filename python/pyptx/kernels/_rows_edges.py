@@ -5,7 +5,7 @@ Rows of all matrices of a kernel begin at the same element of a vector.  Vectors
 """
 
 from pyptx import ptx, reg
-from pyptx.kernels._registers import LOAD, STORE, apply_to, move, registers
+from pyptx.kernels._registers import LOAD, STORE, apply_to, beyond, move, registers
 from pyptx.types import b16, b32, f32, pred, s32, u32, u64
 
 __all__ = ["Edges"]
@@ -23,7 +23,7 @@ class Edges:
 
     def address(self, pointer, index, size: int):
         """The address of the thread's first vector in row `index` of a matrix."""
-        place = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, index, self.split.n * size, pointer)
+        place = beyond(pointer, index, self.split.n * size)
         return apply_to(reg.scalar(u64), ptx.inst.mad.wide.s32, self.begin, size, place)
 
     def guard(self, k: int, i: int | None) -> dict:

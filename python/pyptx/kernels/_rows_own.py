@@ -11,6 +11,7 @@ from pyptx.kernels._registers import (
     STORE,
     STORE_SHARED,
     apply_to,
+    beyond,
     copied,
     move,
     narrowed,
@@ -22,7 +23,7 @@ from pyptx.kernels._rows_edges import store_element
 from pyptx.kernels._rows_ring import median_of
 from pyptx.kernels._rows_split import WARP
 from pyptx.kernels._rows_values import Values
-from pyptx.types import b16, f32, u8, u32, u64
+from pyptx.types import b16, f32, u8, u32
 
 __all__ = ["Elements", "less_at", "own_rows"]
 
@@ -102,7 +103,7 @@ class Block:
         (pointer,) = ptx.global_ptrs(tensor)
         size = self.bytes_of(tensor.dtype)
         width = math.gcd(size, 16)
-        there = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, self.first, self.n * tensor.dtype.bits // 8, pointer)
+        there = beyond(pointer, self.first, self.n * tensor.dtype.bits // 8)
         return width, there + self.lane * width, self.memory + self.lane * width, self.memory + self.lane * size
 
     def each_piece(self, bits: list, width: int):
@@ -116,7 +117,7 @@ class Block:
         (pointer,) = ptx.global_ptrs(tensor)
         size = tensor.dtype.bits // 8
         for i, row in enumerate(self.rows):
-            base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, row.index, self.n * size, pointer)
+            base = beyond(pointer, row.index, self.n * size)
             yield from ((ptx.addr(base, j * size), i * self.n + j) for j in range(self.n))
 
     def load(self, tensor) -> list:
@@ -160,7 +161,7 @@ class Block:
     def store_scalars(self, tensor, values: list):
         """One for each row."""
         (pointer,) = ptx.global_ptrs(tensor)
-        places = [apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, row.index, 4, pointer) for row in self.rows]
+        places = [beyond(pointer, row.index, 4) for row in self.rows]
         for i in range(0, self.count, 4):
             some = values[i : i + 4]
             move(STORE, places[i], 0, some, 4 * len(some), pred=self.whole)

@@ -2,10 +2,21 @@
 read once."""
 
 from pyptx import ptx, reg, smem
-from pyptx.kernels._registers import LOAD, apply, apply_to, constant, move, registers, smem_address, widened
+from pyptx.kernels._registers import (
+    LOAD,
+    apply,
+    apply_to,
+    beyond,
+    constant,
+    element,
+    move,
+    registers,
+    smem_address,
+    widened,
+)
 from pyptx.kernels._rows_split import SHARED
 from pyptx.kernels._rows_values import Values
-from pyptx.types import b16, b32, f32, u8, u32, u64
+from pyptx.types import b16, b32, u8, u32
 
 __all__ = ["Ahead", "Early", "Stream", "median_of"]
 
@@ -156,10 +167,7 @@ class Early:
             (LOAD.b32 if size == 4 else LOAD.b16)(bits, ptx.addr(base, column * size), **guard)
 
     def take(self):
-        values = [
-            apply(ptx.inst.mov.b32, bits) if self.dtype == f32 else widened(bits, self.dtype)[0] for bits in self.bits
-        ]
-        median_of(self.taken, *values)
+        median_of(self.taken, *(element(bits, self.dtype) for bits in self.bits))
 
 
 def median_of(result, a, b, c):
@@ -214,7 +222,7 @@ class Stream:
         """Starts to copy the k-th vector, if the row has it, or the one so far behind `at` elements."""
         base, behind, bits = self.base, k * self.step, self.tensor.dtype.bits
         if at is not None:
-            base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, at, bits // 8, base)
+            base = beyond(base, at, bits // 8)
         copy = ptx.inst.cp.async_.cg if self.size == 16 else ptx.inst.cp.async_.ca
         place, rest = self.at + k % self.DEPTH * self.pitch, {}
         size = [self.size]

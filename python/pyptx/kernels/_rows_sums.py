@@ -8,7 +8,7 @@ from pyptx.kernels._registers import (
     STORE_SHARED,
     add,
     apply,
-    apply_to,
+    beyond,
     constant,
     copied,
     move,
@@ -18,7 +18,7 @@ from pyptx.kernels._registers import (
 )
 from pyptx.kernels._rows_split import WARP
 from pyptx.kernels._rows_values import Values
-from pyptx.types import b64, f32, u8, u32, u64
+from pyptx.types import b64, f32, u8, u32
 
 __all__ = ["Sums"]
 
@@ -104,7 +104,7 @@ class Sums:
                     parts.append(registers(f32, vector, init=0.0))
                     move(ptx.inst.ld.shared, base + column * 4, i * pitch, parts[-1], 4 * vector, **guard)
                 whole = [tree(values, ptx.inst.add.f32) for values in zip(*parts, strict=True)]
-            place = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, column, 4, pointer)
+            place = beyond(pointer, column, 4)
             ptx.inst.mad.wide.u32(place, row.worker, pitch, place)
             self.keep(place, 0, whole, **guard)
 

@@ -14,6 +14,7 @@ from pyptx.kernels._registers import (
     add,
     apply,
     apply_to,
+    beyond,
     constant,
     exp,
     fma,
@@ -26,7 +27,9 @@ from pyptx.kernels._registers import (
     registers,
     smem_address,
     sub,
+    to_u64,
     tree,
+    wide_product,
     widened,
 )  # fmt: skip
 from pyptx.kernels._rows_totals import LOWEST
@@ -49,11 +52,9 @@ class Columns:
         outer = apply_to(reg.scalar(u32), ptx.inst.div.u32, cta, tiles)
         column = ((cta - outer * tiles) * LANES + self.lane) * vector
         self.inside = column < self.pitch
-        first = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, outer, self.n)
-        wide = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, self.pitch)
-        self.first = apply_to(
-            reg.scalar(u64), ptx.inst.mad.lo.u64, first, wide, apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, column)
-        )
+        first = wide_product(outer, self.n)
+        wide = to_u64(self.pitch)
+        self.first = apply_to(reg.scalar(u64), ptx.inst.mad.lo.u64, first, wide, to_u64(column))
 
     def each(self, *tensors):
         """A loop over N, UNROLL elements at a time: yields (predicates, addresses in elements, values of each tensor)."""
@@ -62,7 +63,7 @@ class Columns:
             for i in range(UNROLL):
                 here = n + WARPS * i if i else n
                 guards.append(apply_to(reg.scalar(pred), ptx.inst.and_.pred, here < self.n, self.inside))
-                places.append(apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, here, self.pitch, self.first))
+                places.append(beyond(self.first, here, self.pitch))
                 for tensor, into in zip(tensors, values, strict=True):
                     into.append(self.load(tensor, places[-1], guards[-1]))
             yield (

@@ -3,8 +3,8 @@
 import functools
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._registers import LOAD, STORE, apply, apply_to, move, smem_address
-from pyptx.types import f32, u32, u64
+from pyptx.kernels._registers import LOAD, STORE, apply, move, smem_address, to_u64, wide_product
+from pyptx.types import f32, u32
 
 __all__ = ["MOST_LINES", "transposed_f32"]
 
@@ -30,8 +30,8 @@ def transposed_f32(vector: int):
         thread = reg.from_(ptx.special.tid.x(), u32)
         across, line = (thread & (threads_abreast - 1)) * vector, thread >> (threads_abreast.bit_length() - 1)
         column, row = (reg.from_(ptx.sreg(f"%ctaid.{axis}"), u32) * TILE for axis in "xy")
-        behind = apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, reg.from_(ptx.special.ctaid.z(), u32), m)
-        behind = behind * apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, n)
+        behind = wide_product(reg.from_(ptx.special.ctaid.z(), u32), m)
+        behind = behind * to_u64(n)
         for i in range(0, TILE, abreast):
             values = [reg.scalar(f32, init=0.0) for _ in range(vector)]
             inside = (row + line + i < m) & (column + across < n)
@@ -60,5 +60,5 @@ def transposed_f32(vector: int):
 
 def place(pointer, behind, line, pitch, column):
     """The address of an element, of lines of `pitch` elements."""
-    element = behind + apply_to(reg.scalar(u64), ptx.inst.mul.wide.u32, line, pitch)
-    return pointer + (element + apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, column)) * 4
+    element = behind + wide_product(line, pitch)
+    return pointer + (element + to_u64(column)) * 4

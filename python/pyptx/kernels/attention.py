@@ -209,7 +209,7 @@ class Attention(_core.Choice):
         picks = [next((at for at, tensor in enumerate(tensors) if tensor is each), None) for each in given]
         if None not in picks:
             function = functools.partial(_recorded, kernel.of_torch, options, told["lse"])
-            _core.remember_derivative(self, tensors, told, function, picks, {})
+            _core.remember_derivative(self, tensors, told, function, picks)
 
 
 def _recorded(derivative, options: dict, lse: bool, *tensors):

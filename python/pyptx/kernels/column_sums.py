@@ -9,8 +9,8 @@ import functools
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx._core import PtxType
 from pyptx.kernel import Kernel
-from pyptx.kernels._registers import apply, apply_to, narrowed, smem_address, tree
-from pyptx.types import b64, f32, pred, u32, u64
+from pyptx.kernels._registers import apply, beyond, narrowed, smem_address, tree
+from pyptx.types import b64, f32, pred, u32
 
 __all__ = ["column_sums"]
 
@@ -94,7 +94,7 @@ def add_up(X, Y, cut: Cut, base):
         for k in range(UNROLL):
             here = row + k * cut.groups
             values.append([reg.scalar(f32, init=0.0) for _ in range(cut.vector)])
-            at = ptx.addr(apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, here, n * 4, px))
+            at = ptx.addr(beyond(px, here, n * 4))
             there = both(inside, here < rows)
             load = ptx.inst.ld.global_.nc.L2__cache_hint
             if cut.vector == 4:

@@ -109,11 +109,14 @@ def of_one_matrix(a, b, offs, out):
 
 def recorded(a, b, offs, counts, scale_a, scale_b, *, activation):
     """What torch.autograd records."""
-    from pyptx.kernels._grouped_torch import recorded_groups
+    from pyptx.kernels import _grouped_torch, _matmul_torch
 
     if len(b.shape) == 2 and counts is None:
         return grouped(a, b, offs, counts, scale_a, scale_b, None, activation=activation)
-    return recorded_groups(a, b, offs, counts, scale_a, scale_b, activation=activation)
+    if scale_a is None:
+        a, b = _matmul_torch.cast_by_autocast(a, b)
+    masked = counts is not None
+    return _grouped_torch.recorded_groups(a, b, counts if masked else offs, scale_a, scale_b, masked, activation)
 
 
 CHOICE = Remembered(grouped, casts=True, derivative=recorded)

@@ -17,12 +17,12 @@ from typing import Any
 
 from pyptx import Tile, ptx
 from pyptx.errors import LaunchTypeError, LaunchValueError
+from pyptx.frameworks.differentiable import differentiated_once
 from pyptx.kernels._call import (
     RowFunction,
     columns,
     constant,
     constant_for_compiler,
-    differentiated_once,
     has_clusters,
     in_dynamo,
     matrix,

@@ -14,20 +14,20 @@ from pyptx.kernels._registers import (
     LOAD,
     STORE,
     apply,
-    apply_to,
     bytes_of,
     divided,
     move,
     mul,
     registers,
     smem_address,
+    to_u64,
     tree,
     widened,
 )
 from pyptx.kernels._rows import Row
 from pyptx.kernels._rows_agreement import warp_max
 from pyptx.kernels._rows_split import Split, row_kernel, vector_of
-from pyptx.types import e4m3, f32, u32, u64
+from pyptx.types import e4m3, f32, u32
 
 __all__ = ["quantize_fp8"]
 
@@ -87,7 +87,7 @@ class Lanes:
 
     def vectors(self, row, column, rows):
         """Yields (offset in elements, predicate that it exists) for each of the lane's vectors."""
-        offset = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, column)
+        offset = to_u64(column)
         ptx.inst.mad.wide.u32(offset, row, self.n, offset)
         inside = row < rows
         for k in range(self.each):

@@ -9,12 +9,27 @@ from typing import Any
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._call import RowFunction, differentiated_once, matrix
+from pyptx.frameworks.differentiable import differentiated_once
+from pyptx.kernels._call import RowFunction, matrix
 from pyptx.kernels._call_apart import where_they_lie
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
-from pyptx.kernels._registers import LOAD, STORE, apply_to, fma, move, mul, narrowed, neg, quotient, registers, widened
-from pyptx.kernels._rows_apart import Apart, apart_kernels, beyond, whole
-from pyptx.types import f32, pred, s32, s64, u32, u64
+from pyptx.kernels._registers import (
+    LOAD,
+    STORE,
+    apply_to,
+    beyond,
+    fma,
+    move,
+    mul,
+    narrowed,
+    neg,
+    quotient,
+    registers,
+    to_u64,
+    widened,
+)
+from pyptx.kernels._rows_apart import Apart, apart_kernels, whole
+from pyptx.types import f32, pred, s32, s64, u32
 
 __all__ = ["rope"]
 
@@ -63,7 +78,7 @@ class Vectors:
     def address(self, row, column):
         if self.apart:
             return beyond(self.apart.begin(row), column, self.size)
-        offset = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, column)
+        offset = to_u64(column)
         ptx.inst.mad.wide.u32(offset, row, self.columns, offset)
         return self.base + offset * self.size
 
@@ -137,7 +152,7 @@ def line_of(row, there, positions, inner: int):
     batch = quotient(row, ptx.param(u32, "ROWS"))  # so many rows share one line of positions
     at = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, batch, ptx.param(u32, "S"), place)
     (base,) = ptx.global_ptrs(positions)
-    base = apply_to(reg.scalar(u64), ptx.inst.mad.wide.u32, at, positions.dtype.bits // 8, base)
+    base = beyond(base, at, positions.dtype.bits // 8)
     position, known = reg.scalar(s64, init=-1), reg.scalar(pred)
     if positions.dtype == s64:
         ptx.inst.ld.global_.nc.b64(position, ptx.addr(base), pred=there)
@@ -145,7 +160,7 @@ def line_of(row, there, positions, inner: int):
         narrow = reg.scalar(s32, init=-1)
         ptx.inst.ld.global_.nc.b32(narrow, ptx.addr(base), pred=there)
         ptx.inst.cvt.s64.s32(position, narrow)
-    lines = apply_to(reg.scalar(u64), ptx.inst.cvt.u64.u32, ptx.param(u32, "L"))
+    lines = to_u64(ptx.param(u32, "L"))
     ptx.inst.setp.lt.u64(known, position, lines)  # a negative one is large
     return apply_to(reg.scalar(u32), ptx.inst.cvt.u32.u64, position), known
 
