@@ -266,7 +266,7 @@ def narrow(torch, kernels, widths, lengths, rounds: int, results: Results):
 def bare(width: int, causal: bool, long: bool):
     """The forward kernel whose blocks are products alone: scores are rounded, and are p."""
     from pyptx import ptx
-    from pyptx.kernels import _attention_forward as forward
+    from pyptx.kernels._attention import forward
     from pyptx.types import bf16
 
     class Bare(forward.Warpgroup):
@@ -282,7 +282,7 @@ def bare(width: int, causal: bool, long: bool):
 
 def bound_row(torch, kernels, width: int, heads: int, causal: bool, length: int, rounds: int) -> list[float]:
     """TFLOP/s of ours, of its products alone, of cuDNN."""
-    from pyptx.kernels._attention_plan import taken_together
+    from pyptx.kernels._attention.plan import taken_together
 
     batch = max(1, TOKENS // length)
     q, k, v = (torch.randn(batch, heads, length, width, device="cuda", dtype=torch.bfloat16) for _ in range(3))

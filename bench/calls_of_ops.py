@@ -148,7 +148,7 @@ def fake_gpu():
     """Numbers in CPU tensors are checked at each call, those on a GPU are not."""
     import sys
 
-    import pyptx.kernels._matmul_torch  # noqa: F401
+    import pyptx.kernels._matmul.in_torch  # noqa: F401
 
     def contents(tensor):
         return None

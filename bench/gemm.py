@@ -20,7 +20,7 @@ blocks     the same with M up to 512, whose weights come from memory: several ta
 experts    grouped_matmul of few rows an expert, fp8 with scales of blocks, beside a copy of as many bytes as weights; GB/s of weights
 heads      batches with few columns (p @ v), and of heads that lie transposed; results are compared with torch's first
 mx         mxfp8 and nvfp4 beside our own bf16 (sm_100a and sm_103a; nothing here has run it)
-tune       every configuration that matmul chooses among, by shape, for at most so many minutes: what pyptx/kernels/_matmul_choice.py has
+tune       every configuration that matmul chooses among, by shape, for at most so many minutes: what pyptx/kernels/_matmul/choice.py has
 
 Needs an sm_90 GPU; matmul's parts run on sm_100 and sm_103, too.
 """
@@ -213,8 +213,8 @@ class Bench:
     def floor(self):
         from unittest import mock
 
-        from pyptx.kernels import _matmul_stream as streams
-        from pyptx.kernels._matmul_choice import stream_of
+        from pyptx.kernels._matmul import stream as streams
+        from pyptx.kernels._matmul.choice import stream_of
         from pyptx.types import bf16
 
         class Copies(streams.Stream):
@@ -462,9 +462,9 @@ class Bench:
     def tune(self):
         import numpy
 
-        from pyptx.kernels._matmul_choice import CANDIDATES, SPLITS
-        from pyptx.kernels._matmul_hopper import product_kernel
-        from pyptx.kernels._matmul_tiles import MULTIPROCESSORS
+        from pyptx.kernels._matmul.choice import CANDIDATES, SPLITS
+        from pyptx.kernels._matmul.hopper import product_kernel
+        from pyptx.kernels._matmul.tiles import MULTIPROCESSORS
         from pyptx.types import bf16
 
         for b_k_major in (True, False):

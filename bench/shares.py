@@ -25,8 +25,8 @@ from pyptx import Tile, ptx, reg
 from pyptx.kernels import layer_norm, rms_norm
 from pyptx.kernels._call import TYPES, chosen, columns, matrix
 from pyptx.kernels._registers import add, fma
-from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import Split, row_kernel
+from pyptx.kernels._rows.row import Row
+from pyptx.kernels._rows.split import Split, row_kernel
 from pyptx.kernels.norm import layer_norm_backward_kernel, rms_norm_backward_kernel
 from pyptx.types import bf16, u32, u64
 

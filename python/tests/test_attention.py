@@ -14,10 +14,10 @@ from hypothesis import strategies as st  # noqa: E402
 
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
-from pyptx.kernels._attention_forward import forward_kernel  # noqa: E402
-from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel  # noqa: E402
-from pyptx.kernels._attention_plan import Forward  # noqa: E402
-from pyptx.kernels._attention_transposed import transpose_kernel  # noqa: E402
+from pyptx.kernels._attention.forward import forward_kernel  # noqa: E402
+from pyptx.kernels._attention.fp8 import Fp8, fp8_kernel  # noqa: E402
+from pyptx.kernels._attention.plan import Forward  # noqa: E402
+from pyptx.kernels._attention.transposed import transpose_kernel  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
 
 hopper = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9

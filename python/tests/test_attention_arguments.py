@@ -12,7 +12,7 @@ from test_attention import agrees, near, reference, tensors  # noqa: E402
 
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
-from pyptx.kernels._attention_transposed import transpose_kernel  # noqa: E402
+from pyptx.kernels._attention.transposed import transpose_kernel  # noqa: E402
 
 targets = pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
 FP8 = torch.float8_e4m3fn

@@ -15,7 +15,7 @@ from test_attention import near, reference, tensors  # noqa: E402
 from pyptx import kernels  # noqa: E402
 
 MODULE = sys.modules["pyptx.kernels.attention"]
-CHOICE = sys.modules["pyptx.kernels._attention_choice"]
+CHOICE = sys.modules["pyptx.kernels._attention.choice"]
 FP8 = torch.float8_e4m3fn
 theirs = torch.nn.functional.scaled_dot_product_attention
 

@@ -12,10 +12,10 @@ from test_attention import devices, near, reference, tensors  # noqa: E402
 
 import pyptx  # noqa: E402
 from pyptx import assembler, kernels  # noqa: E402
-from pyptx.kernels import _attention_gradient as gradient  # noqa: E402
-from pyptx.kernels._attention_dq import QueryGradient, dq_kernel  # noqa: E402
-from pyptx.kernels._attention_small import Small, small_kernel, small_sizes  # noqa: E402
-from pyptx.kernels._attention_small_forward import SmallForward, small_forward_kernel  # noqa: E402
+from pyptx.kernels._attention import gradient  # noqa: E402
+from pyptx.kernels._attention.dq import QueryGradient, dq_kernel  # noqa: E402
+from pyptx.kernels._attention.small import Small, small_kernel, small_sizes  # noqa: E402
+from pyptx.kernels._attention.small_forward import SmallForward, small_forward_kernel  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
 
 needs_ptxas = pytest.mark.skipif(

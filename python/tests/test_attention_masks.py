@@ -14,7 +14,7 @@ from test_attention import agrees, near, tensors  # noqa: E402
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
-from pyptx.kernels._attention_arguments import bias_of  # noqa: E402
+from pyptx.kernels._attention.arguments import bias_of  # noqa: E402
 
 MODULE = sys.modules["pyptx.kernels.attention"]
 

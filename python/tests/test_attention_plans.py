@@ -14,13 +14,13 @@ from test_attention import agrees, reference, tensors  # noqa: E402
 
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
-from pyptx.kernels._attention_forward import forward_kernel  # noqa: E402
-from pyptx.kernels._attention_fp8 import Fp8, fp8_kernel  # noqa: E402
-from pyptx.kernels._attention_plan import taken_together  # noqa: E402
-from pyptx.kernels._attention_transposed import transpose_kernel  # noqa: E402
+from pyptx.kernels._attention.forward import forward_kernel  # noqa: E402
+from pyptx.kernels._attention.fp8 import Fp8, fp8_kernel  # noqa: E402
+from pyptx.kernels._attention.plan import taken_together  # noqa: E402
+from pyptx.kernels._attention.transposed import transpose_kernel  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
 
-CHOICE, PARTS = (sys.modules[f"pyptx.kernels._attention_{name}"] for name in ("choice", "parts"))
+CHOICE, PARTS = (sys.modules[f"pyptx.kernels._attention.{name}"] for name in ("choice", "parts"))
 FP8 = torch.float8_e4m3fn
 
 

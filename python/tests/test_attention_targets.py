@@ -18,11 +18,11 @@ from test_attention import GPU, agrees, gradients_agree, near, needs_hopper, ref
 
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
-from pyptx.kernels._attention_mma import Mma, mma_attention_kernel  # noqa: E402
+from pyptx.kernels._attention.mma import Mma, mma_attention_kernel  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
 
 MODULE = sys.modules["pyptx.kernels.attention"]  # the package has the function under this name
-CHOICE = sys.modules["pyptx.kernels._attention_choice"]
+CHOICE = sys.modules["pyptx.kernels._attention.choice"]
 FP8 = torch.float8_e4m3fn
 
 

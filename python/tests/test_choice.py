@@ -185,9 +185,9 @@ def test_what_a_frozen_dataclass_holds_may_change():
 
 def test_no_product_is_compared_by_its_content_at_each_call():
     """Which would take as long as the call."""
-    from pyptx.kernels._matmul_blackwell import PAIR, blackwell_kernel
-    from pyptx.kernels._matmul_choice import BLOCKS, CANDIDATES
-    from pyptx.kernels._matmul_hopper import product_kernel
+    from pyptx.kernels._matmul.blackwell import PAIR, blackwell_kernel
+    from pyptx.kernels._matmul.choice import BLOCKS, CANDIDATES
+    from pyptx.kernels._matmul.hopper import product_kernel
     from pyptx.types import bf16
 
     x, y = torch.randn(128, 128).bfloat16(), torch.randn(256, 128).bfloat16()

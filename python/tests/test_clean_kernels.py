@@ -12,11 +12,11 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
-from pyptx.kernels._matmul_mma import Cut, mma_kernel  # noqa: E402
-from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
-from pyptx.kernels._matmul_tiles import Config  # noqa: E402
-from pyptx.kernels._softmax_columns import column_softmax  # noqa: E402
+from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
+from pyptx.kernels._matmul.mma import Cut, mma_kernel  # noqa: E402
+from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel  # noqa: E402
+from pyptx.kernels._matmul.tiles import Config  # noqa: E402
+from pyptx.kernels._rows.softmax_columns import column_softmax  # noqa: E402
 from pyptx.types import bf16, e4m3  # noqa: E402
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

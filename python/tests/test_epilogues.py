@@ -10,11 +10,11 @@ import torch.nn.functional as F  # noqa: E402
 
 import pyptx  # noqa: E402
 from pyptx import Tile, kernel, ptx, reg  # noqa: E402
-from pyptx.kernels import _matmul_hopper  # noqa: E402
 from pyptx.kernels._activations import activated  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
-from pyptx.kernels._matmul_tiles import Config  # noqa: E402
+from pyptx.kernels._matmul import hopper  # noqa: E402
+from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
+from pyptx.kernels._matmul.tiles import Config  # noqa: E402
 from pyptx.types import bf16, e4m3, f16, f32, u32  # noqa: E402
 
 DTYPES = {bf16: torch.bfloat16, f16: torch.float16, f32: torch.float32, e4m3: torch.float8_e4m3fn}
@@ -71,7 +71,7 @@ def test_activations_of_what_is_no_number(name, dtype):
 
 def product(monkeypatch, c: Config, shape, epilogue: Epilogue, dtype=bf16, out=bf16, batch=()):
     """The error of a product by one cluster, which has all tiles, with every check of the simulator."""
-    monkeypatch.setitem(_matmul_hopper.CLUSTERS, c.ctas, 1)
+    monkeypatch.setitem(hopper.CLUSTERS, c.ctas, 1)
     m, n, k = shape
     columns = 2 * n if epilogue.gated else n
     kernel_ = product_kernel.__wrapped__(c, dtype, True, True, out, bool(batch), epilogue)
@@ -137,7 +137,7 @@ def test_scales_of_rows(c, activation, monkeypatch):
 @pytest.mark.parametrize("beside", [0, 2])
 def test_c_takes_the_place_of_the_residual(beside, monkeypatch):
     """A part of the residual has been read before C is stored there."""
-    monkeypatch.setitem(_matmul_hopper.CLUSTERS, 1, 2)
+    monkeypatch.setitem(hopper.CLUSTERS, 1, 2)
     c = Config(128, 256, 4, beside=beside)
     kernel_ = product_kernel.__wrapped__(c, bf16, epilogue=Epilogue(None, "silu", bf16))
     a, b, residual = (torch.randn(*shape).bfloat16() for shape in ((384, 328), (768, 328), (384, 768)))

@@ -13,14 +13,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 from pyptx import kernels  # noqa: E402
-from pyptx.kernels import _matmul_hopper  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
-from pyptx.kernels._matmul_tiles import Config  # noqa: E402
+from pyptx.kernels._matmul import hopper  # noqa: E402
+from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
+from pyptx.kernels._matmul.tiles import Config  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
 
 
-def hopper():
+def is_hopper():
     return torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 
 
@@ -70,7 +70,7 @@ def fp8(*shape):
 
 def three_ctas():
     """A product whose tiles are three for each CTA."""
-    with mock.patch.dict(_matmul_hopper.CLUSTERS, {1: 3}):
+    with mock.patch.dict(hopper.CLUSTERS, {1: 3}):
         epilogue = Epilogue(bf16, "gelu", bf16)
         return product_kernel.__wrapped__(Config(128, 256, 4, beside=2), bf16, epilogue=epilogue)
 
@@ -145,7 +145,7 @@ CASES = {
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", CASES)
 def test_an_h200_and_the_simulator_give_the_same_bytes(name):
-    if not hopper():
+    if not is_hopper():
         pytest.skip("skipped: no sm_90 GPU")
     torch.manual_seed(20261124)
     call = CASES[name]()

@@ -19,12 +19,12 @@ from test_attention import agrees, reference  # noqa: E402
 
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
-from pyptx.kernels import _matmul_blackwell, _matmul_hopper, _matmul_scaled, _matmul_stream  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul_blackwell import PAIR, blackwell_kernel  # noqa: E402
-from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
-from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
-from pyptx.kernels._matmul_tiles import Config  # noqa: E402
+from pyptx.kernels._matmul import blackwell, hopper, scaled, stream  # noqa: E402
+from pyptx.kernels._matmul.blackwell import PAIR, blackwell_kernel  # noqa: E402
+from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
+from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel  # noqa: E402
+from pyptx.kernels._matmul.tiles import Config  # noqa: E402
 from pyptx.kernels.column_sums import column_sums  # noqa: E402
 from pyptx.types import bf16, e4m3, f32, s8, s32  # noqa: E402
 
@@ -51,8 +51,8 @@ def distance(got, wanted) -> float:
     return float((got.detach().double() - wanted).norm() / wanted.norm().clamp_min(1e-9))
 
 
-def hopper(monkeypatch, c: Config, clusters: int, *args, **more):
-    monkeypatch.setitem(_matmul_hopper.CLUSTERS, c.ctas, clusters)
+def hopper_kernel(monkeypatch, c: Config, clusters: int, *args, **more):
+    monkeypatch.setitem(hopper.CLUSTERS, c.ctas, clusters)
     return product_kernel.__wrapped__(c, *args, **more)
 
 
@@ -77,7 +77,7 @@ def test_products(c, k, monkeypatch):
     rows, columns = c.bm * c.cm, c.bn * c.cn
     m, n = 2 * rows + 8, 2 * columns + 24
     m, n = (n, m) if c.turned else (m, n)
-    kernel = hopper(monkeypatch, c, 1, bf16)
+    kernel = hopper_kernel(monkeypatch, c, 1, bf16)
     assert turns(c, kernel, m, n) >= 9
     a, b = half(m, k), half(n, k)
     assert distance(kernel(a, b), a.double() @ b.double().mT) < 5e-3
@@ -87,7 +87,7 @@ def test_products(c, k, monkeypatch):
 @pytest.mark.parametrize("majors", [*itertools.product((True, False), repeat=2)], ids=str)
 def test_products_of_a_batch_with_an_epilogue(majors, clusters, monkeypatch):
     c, (m, n, k) = Config(64, 64, 3, 1), (72, 88, 200)
-    kernel = hopper(monkeypatch, c, clusters, bf16, *majors, batched=True, epilogue=Epilogue(f32, "silu", bf16))
+    kernel = hopper_kernel(monkeypatch, c, clusters, bf16, *majors, batched=True, epilogue=Epilogue(f32, "silu", bf16))
     assert turns(c, kernel, m, n, 3) >= 3
     a, b, bias, residual = half(3, m, k), half(3, k, n), torch.randn(n), half(3, m, n)
     stored = a if majors[0] else a.mT.contiguous(), b.mT.contiguous() if majors[1] else b
@@ -97,17 +97,17 @@ def test_products_of_a_batch_with_an_epilogue(majors, clusters, monkeypatch):
 
 def test_products_to_float32_of_tf32_and_of_int8(monkeypatch):
     c, a, b = Config(64, 64, 3, 1), torch.randn(200, 168), torch.randn(136, 168)
-    assert distance(hopper(monkeypatch, c, 2, f32, out=f32)(a, b), a.double() @ b.double().mT) < 2e-3
+    assert distance(hopper_kernel(monkeypatch, c, 2, f32, out=f32)(a, b), a.double() @ b.double().mT) < 2e-3
     a, b = a.bfloat16(), b.bfloat16()
-    assert distance(hopper(monkeypatch, c, 2, bf16, out=f32)(a, b), a.double() @ b.double().mT) < 1e-6
+    assert distance(hopper_kernel(monkeypatch, c, 2, bf16, out=f32)(a, b), a.double() @ b.double().mT) < 1e-6
     a, b = (torch.randint(-128, 128, (rows, 656), dtype=torch.int8) for rows in (200, 136))
-    assert torch.equal(hopper(monkeypatch, c, 2, s8, out=s32)(a, b), (a.long() @ b.long().mT).int())
+    assert torch.equal(hopper_kernel(monkeypatch, c, 2, s8, out=s32)(a, b), (a.long() @ b.long().mT).int())
 
 
 @pytest.mark.parametrize("c", [Config(64, 128, 3, 1), Config(128, 128, 3, overlap=False)], ids=str)
 def test_gated_products(c, monkeypatch):
     m, n, k = 2 * c.bm + 8, 136, 264
-    kernel = hopper(monkeypatch, c, 1, bf16, epilogue=Epilogue(activation="swiglu"))
+    kernel = hopper_kernel(monkeypatch, c, 1, bf16, epilogue=Epilogue(activation="swiglu"))
     assert -(-m // c.bm) * -(-n // (c.bn // 2)) / kernel.grid(m, n)[0] >= 9
     x, w = half(m, k), half(2 * n, k)
     gate, up = (x.double() @ w.double().mT).chunk(2, -1)
@@ -126,12 +126,12 @@ def groups_of(a, b, ends):
 def test_groups(c, monkeypatch):
     """Empty ones, one of a row, one of several tiles of each CTA, and a masked form."""
     a, b, ends = half(600, 200), half(5, 136, 200), (0, 1, 300, 300, 557)
-    kernel = hopper(monkeypatch, c, 2, bf16, grouped=True)
+    kernel = hopper_kernel(monkeypatch, c, 2, bf16, grouped=True)
     assert kernel.grid == 2 * c.ctas
     got = kernel(a, b, numbers(*ends), out=torch.full((600, 136), 7.0).bfloat16())
     assert distance(got, groups_of(a, b, ends)) < 5e-3
     counts = (0, 1, 120, 64, 77)
-    masked = hopper(monkeypatch, c, 2, bf16, grouped=True, masked=True)
+    masked = hopper_kernel(monkeypatch, c, 2, bf16, grouped=True, masked=True)
     got = masked(a, b, numbers(*counts), out=torch.full((600, 136), 7.0).bfloat16()).view(5, 120, 136)
     for e, count in enumerate(counts):
         assert bool((got[e, count:] == 7).all())
@@ -150,7 +150,7 @@ def blocks_of(rows: int, k: int, size: int, *lead: int):
 @pytest.mark.parametrize("k", [64, 208, 272, 528])
 def test_products_with_scales_of_blocks(c, k, monkeypatch):
     (a, one, wide), (b, two, columns) = blocks_of(264, k, 1), blocks_of(2 * c.bn * c.cn + 24, k, 128)
-    kernel = hopper(monkeypatch, c, 1, e4m3, epilogue=Epilogue(scales="block"))
+    kernel = hopper_kernel(monkeypatch, c, 1, e4m3, epilogue=Epilogue(scales="block"))
     assert turns(c, kernel, len(a), len(b)) >= 9
     assert distance(kernel(a, b, one, two), wide @ columns.mT) < 5e-3
 
@@ -162,7 +162,7 @@ def test_finished_products_with_scales_of_blocks(finished, k, monkeypatch):
     m, n, c = 264, 280 if finished else 192, Config(128, 128, 3, swing=False)
     (a, one, wide), (b, two, columns) = blocks_of(m, k, 1), blocks_of(n if finished else 2 * n, k, 128)
     more = {"bias": bf16, "residual": bf16} if finished else {"activation": "swiglu"}
-    kernel = hopper(monkeypatch, c, 1, e4m3, epilogue=Epilogue(scales="block", **more))
+    kernel = hopper_kernel(monkeypatch, c, 1, e4m3, epilogue=Epilogue(scales="block", **more))
     if finished:
         bias, residual = half(n), half(m, n)
         got, wanted = kernel(a, b, one, two, bias, residual), wide @ columns.mT + bias.double() + residual.double()
@@ -177,7 +177,7 @@ def test_groups_with_scales_of_blocks(masked, monkeypatch):
     c = Config(128, 128, 3, swing=False)
     (a, one, wide), (b, two, columns) = blocks_of(900, 272, 1), blocks_of(256, 272, 128, 3)
     told = (0, 300, 170) if masked else (0, 333, 860)
-    kernel = hopper(monkeypatch, c, 1, e4m3, epilogue=Epilogue(scales="block"), grouped=True, masked=masked)
+    kernel = hopper_kernel(monkeypatch, c, 1, e4m3, epilogue=Epilogue(scales="block"), grouped=True, masked=masked)
     got = kernel(a, b, one, two, numbers(*told), out=torch.full((900, 256), 7.0).bfloat16())
     for e, end in enumerate(told):
         start = 300 * e if masked else (0, *told)[e]
@@ -188,7 +188,7 @@ def test_groups_with_scales_of_blocks(masked, monkeypatch):
 
 @pytest.mark.parametrize("c", [Config(64, 64, 3, 1, swing=False), Config(64, 64, 3, 1, overlap=False, swing=False), Config(128, 96, 3, swing=False)], ids=str)  # fmt: skip
 def test_groups_of_lines(c, monkeypatch):
-    kernel = hopper(monkeypatch, c, 1, bf16, False, False, parted=True)
+    kernel = hopper_kernel(monkeypatch, c, 1, bf16, False, False, parted=True)
     a, b, ends = half(400, 136), half(400, 200), (0, 1, 230, 230, 390)
     got, start = kernel(a, b, numbers(*ends)), 0
     for each, end in zip(got, ends, strict=True):
@@ -201,7 +201,7 @@ def test_groups_of_lines(c, monkeypatch):
 @pytest.mark.parametrize("k", [8, 264])
 @pytest.mark.parametrize("k_major", [True, False])
 def test_streams(c, k, k_major, monkeypatch):
-    monkeypatch.setattr(_matmul_stream, "MULTIPROCESSORS", c.share)
+    monkeypatch.setattr(stream, "MULTIPROCESSORS", c.share)
     m, n = c.rows - 3, 9 * c.bn * c.share - (21 if k_major else 24)
     kernel = stream_kernel.__wrapped__(c, bf16, k_major, bf16, Epilogue(bf16, "relu", bf16), whole=not k_major)
     assert kernel.grid(n)[0] == c.share * c.resident
@@ -212,8 +212,8 @@ def test_streams(c, k, k_major, monkeypatch):
 
 @pytest.mark.parametrize("pair", [False, True])
 def test_blackwell(pair, monkeypatch):
-    c = PAIR if pair else _matmul_blackwell.SINGLE
-    monkeypatch.setattr(_matmul_blackwell, "MULTIPROCESSORS", c.ctas)
+    c = PAIR if pair else blackwell.SINGLE
+    monkeypatch.setattr(blackwell, "MULTIPROCESSORS", c.ctas)
     made = blackwell_kernel.__wrapped__
     m, n, k = 2 * c.bm * c.cm + 8, 2 * c.bn + 24, 200
     a, b, bias = half(m, k), half(n, k), half(n)
@@ -228,9 +228,9 @@ def test_blackwell(pair, monkeypatch):
 
 def test_blackwell_with_factors(monkeypatch):
     """mxfp8: one CTA, nine tiles, five steps."""
-    monkeypatch.setattr(_matmul_scaled, "MULTIPROCESSORS", 1)
-    monkeypatch.setattr(_matmul_scaled, "scaled_kernel", functools.cache(_matmul_scaled.scaled_kernel.__wrapped__))
-    m, n, k = 264, 2 * _matmul_scaled.CUT.bn + 24, 576
+    monkeypatch.setattr(scaled, "MULTIPROCESSORS", 1)
+    monkeypatch.setattr(scaled, "scaled_kernel", functools.cache(scaled.scaled_kernel.__wrapped__))
+    m, n, k = 264, 2 * scaled.CUT.bn + 24, 576
     a, b = (torch.randn(rows, k).to(torch.float8_e4m3fn) for rows in (m, n))
     one, two = (torch.randint(120, 135, (rows, k // 32), dtype=torch.uint8) for rows in (m, n))
     wide = [
@@ -244,7 +244,7 @@ def test_blackwell_with_factors(monkeypatch):
 
 
 ATTENTION = sys.modules["pyptx.kernels.attention"]
-CHOICE, PARTS = (sys.modules[f"pyptx.kernels._attention_{name}"] for name in ("choice", "parts"))
+CHOICE, PARTS = (sys.modules[f"pyptx.kernels._attention.{name}"] for name in ("choice", "parts"))
 
 
 @pytest.fixture
@@ -353,7 +353,7 @@ def test_gradients_of_many_blocks(width, deterministic, told):
         assert distance(one, other) < 1e-2
 
 
-SPLIT = sys.modules["pyptx.kernels._rows_split"]
+SPLIT = sys.modules["pyptx.kernels._rows.split"]
 ROWS = {
     "rms_norm": (kernels.rms_norm, lambda x, w: F.rms_norm(x, w.shape, w, 1e-6), 1, 1),
     "layer_norm": (kernels.layer_norm, lambda x, w, b: F.layer_norm(x, w.shape, w, b), 1, 2),

@@ -16,9 +16,9 @@ import pyptx  # noqa: E402
 from pyptx import assembler, kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul_choice import BLOCKS, configuration  # noqa: E402
-from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
-from pyptx.kernels._matmul_tiles import Config  # noqa: E402
+from pyptx.kernels._matmul.choice import BLOCKS, configuration  # noqa: E402
+from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
+from pyptx.kernels._matmul.tiles import Config  # noqa: E402
 from pyptx.types import bf16, e4m3, f32  # noqa: E402
 
 F = torch.nn.functional
@@ -192,7 +192,7 @@ def masked(z, counts, fill=7.0):
 )  # fmt: skip
 def test_rows_that_count(target, k, n, fp8, counts, name, monkeypatch):
     """Counts outside of the rows are clamped, as on a GPU, where nobody refuses them."""
-    monkeypatch.setattr("pyptx.kernels._grouped_torch.check_ends", lambda *_: None)
+    monkeypatch.setattr("pyptx.kernels._matmul.grouped_in_torch.check_ends", lambda *_: None)
     a, w, scales, z = groups(k, n, counts, fp8=fp8)
     b = w.mT if fp8 else w.mT.contiguous()
     wanted = masked(ACTIVATIONS[name](z), counts)

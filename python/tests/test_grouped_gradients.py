@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
-from pyptx.kernels import _grouped_torch, _matmul_torch  # noqa: E402
+from pyptx.kernels._matmul import grouped_in_torch, in_torch  # noqa: E402
 
 F = torch.nn.functional
 GATED = {
@@ -40,7 +40,7 @@ def test_products_of_counted_groups_of_k(k, n, counts, target):
         a[e, count:] = g[e, count:] = torch.nan
     given = a.requires_grad_(), g.requires_grad_()
     with kernels.simulated_target(target) if target else contextlib.nullcontext(), pyptx.simulator(check="all"):
-        got = _grouped_torch.parted_product(*given, torch.tensor(counts, dtype=torch.int32), True)
+        got = grouped_in_torch.parted_product(*given, torch.tensor(counts, dtype=torch.int32), True)
     parts = [a[e, :count].double().mT @ g[e, :count].double() for e, count in enumerate(counts)]
     assert distance(got.detach(), torch.stack(parts).detach()) < 5e-3
     if target is None:
@@ -58,10 +58,10 @@ def test_rows_of_no_group_are_cleared(columns, masked):
     given = (a if masked else a.reshape(60, 16), b, ends, None, None, masked, None)
     with pyptx.simulator(check="all"):
         made = torch.ops.pyptx.grouped_matmul(*given, True)
-    own = _grouped_torch.counted(given[0], ends, masked)
+    own = grouped_in_torch.counted(given[0], ends, masked)
     assert torch.equal(made, torch.where(own, torch.ops.pyptx.grouped_matmul(*given), 0))
     full = torch.full_like(made, torch.nan)
-    _grouped_torch.zeros_behind(ends, full, masked)
+    grouped_in_torch.zeros_behind(ends, full, masked)
     assert torch.equal(full.isnan(), own.expand_as(full)) and not full.nan_to_num().any()
 
 
@@ -74,9 +74,9 @@ def test_gradient_of_gates_and_ups(name, dtype, shape):
     exact = z.double().requires_grad_()
     (wanted,) = torch.autograd.grad(GATED[name](exact), exact, g.double())
     with torch.no_grad(), pyptx.simulator(check="all"):
-        got = _matmul_torch.DERIVATIVES[name](g, z)
+        got = in_torch.DERIVATIVES[name](g, z)
     assert got.shape == z.shape and got.dtype == dtype
     tolerance = 1e-6 if dtype == torch.float32 else 3e-3
     assert distance(got, wanted) < tolerance
-    assert distance(_matmul_torch.DERIVATIVES[name](g, z), wanted) < 3 * tolerance
+    assert distance(in_torch.DERIVATIVES[name](g, z), wanted) < 3 * tolerance
     torch.library.opcheck(torch.ops.pyptx.gated_gradient, (g, z, name))

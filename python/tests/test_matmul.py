@@ -17,9 +17,9 @@ from hypothesis import strategies as st  # noqa: E402
 import pyptx  # noqa: E402
 from pyptx import assembler, kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
-from pyptx.kernels import _grouped_torch, _matmul_hopper, _matmul_torch  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul_choice import (  # noqa: E402
+from pyptx.kernels._matmul import grouped_in_torch, hopper, in_torch  # noqa: E402
+from pyptx.kernels._matmul.choice import (  # noqa: E402
     BLOCKS,
     CANDIDATES,
     ONCE,
@@ -37,11 +37,11 @@ from pyptx.kernels._matmul_choice import (  # noqa: E402
     stream_of,
     streams,
 )  # fmt: skip
-from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
-from pyptx.kernels._matmul_mma import mma_kernel  # noqa: E402
-from pyptx.kernels._matmul_once import in_one_wave, tiles  # noqa: E402
-from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
-from pyptx.kernels._matmul_tiles import CLUSTERS, Config  # noqa: E402
+from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
+from pyptx.kernels._matmul.mma import mma_kernel  # noqa: E402
+from pyptx.kernels._matmul.once import in_one_wave, tiles  # noqa: E402
+from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel  # noqa: E402
+from pyptx.kernels._matmul.tiles import CLUSTERS, Config  # noqa: E402
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32  # noqa: E402
 
 F = torch.nn.functional
@@ -145,7 +145,7 @@ def test_turned(cut, m, n, k, majors, batch):
 def test_tiles_that_end_with_the_matrix(clusters, majors, monkeypatch):
     """A CTA has several tiles, whole ones and such as are left out in part, or one, which may be another's."""
     c = Config(64, 64, 2, 1, inside=True, **clusters)
-    monkeypatch.setitem(_matmul_hopper.CLUSTERS, c.ctas, 4 // c.ctas or 1)
+    monkeypatch.setitem(hopper.CLUSTERS, c.ctas, 4 // c.ctas or 1)
     kernel = product_kernel.__wrapped__(c, bf16, *majors)
     a, b = torch.randn(152, 200).bfloat16(), torch.randn(200, 216).bfloat16()
     stored = a if majors[0] else a.mT.contiguous(), b.mT.contiguous() if majors[1] else b
@@ -164,7 +164,7 @@ def test_a_tile_is_staged_where_its_stages_were(config):
 @pytest.mark.parametrize("bn", [64, 144, 160, 192])
 def test_a_cta_of_many_tiles_stores_what_it_made(bn, monkeypatch):
     """Of one part a tile, three and two: its buffers are not written before the copy that reads them has."""
-    monkeypatch.setitem(_matmul_hopper.CLUSTERS, 1, 2)
+    monkeypatch.setitem(hopper.CLUSTERS, 1, 2)
     kernel = product_kernel.__wrapped__(Config(128, bn, 3), bf16)
     a, b = torch.randn(264, 72).bfloat16(), torch.randn(456, 72).bfloat16()
     assert distance(kernel(a, b), a.double() @ b.double().mT) < 5e-3
@@ -174,7 +174,7 @@ def test_a_cta_of_many_tiles_stores_what_it_made(bn, monkeypatch):
 @pytest.mark.parametrize("k", [64, 256, 384, 512, 640])
 def test_scales_of_blocks_over_many_tiles(k, residual, monkeypatch):
     """Each tile's first two steps begin while the one before is stored; of a K of one step, the second adds zeros."""
-    monkeypatch.setitem(_matmul_hopper.CLUSTERS, BLOCKS.ctas, 1)
+    monkeypatch.setitem(hopper.CLUSTERS, BLOCKS.ctas, 1)
     kernel = product_kernel.__wrapped__(
         BLOCKS, e4m3, epilogue=Epilogue(None, None, bf16 if residual else None, "block")
     )
@@ -472,7 +472,7 @@ def test_products_of_groups_of_k(t, k, n, ends):
     offsets, starts = torch.tensor(ends, dtype=torch.int32), [0, *ends]
     a, g = a.requires_grad_(), g.requires_grad_()
     with pyptx.simulator(check="all"):
-        got = _grouped_torch.parted_product(a, g, offsets)
+        got = grouped_in_torch.parted_product(a, g, offsets)
     parts = [a[start:end].double().mT @ g[start:end].double() for start, end in itertools.pairwise(starts)]
     wanted = torch.stack(parts)
     assert (got.detach().double() - wanted.detach()).norm() <= 5e-3 * wanted.detach().norm()
@@ -672,7 +672,7 @@ RAGGED_SHAPES = [  # M, N, K, whether B is stored (N, K): a tile, and the CTAs t
 def test_rows_that_begin_within_a_sector_are_shared(m, n, k, b_k_major, tile):
     """Of a tensor's own strides: 3000 bf16 are 16 bytes modulo 32."""
     a, b = torch.empty(m, k, dtype=torch.bfloat16), torch.empty((n, k) if b_k_major else (k, n), dtype=torch.bfloat16)
-    widths = [_matmul_torch.Seen(each).width for each in (a, b)]
+    widths = [in_torch.Seen(each).width for each in (a, b)]
     p = Problem(m, n, k, None, bf16, bf16, True, b_k_major, *widths, on_gpu=False)
     c = configuration(m, n, k, 1, 16, b_k_major, plain=True, ragged=(widths[0] == 16, widths[1] == 16))
     assert (c.bm, c.bn, c.cm, c.cn) == tile

@@ -10,10 +10,10 @@ from test_matmul import GPU, distance  # noqa: E402
 
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
-from pyptx.kernels import _matmul_torch  # noqa: E402
-from pyptx.kernels._matmul_choice import configuration  # noqa: E402
-from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
-from pyptx.kernels._matmul_tiles import Config  # noqa: E402
+from pyptx.kernels._matmul import in_torch  # noqa: E402
+from pyptx.kernels._matmul.choice import configuration  # noqa: E402
+from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
+from pyptx.kernels._matmul.tiles import Config  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
 
 
@@ -53,7 +53,7 @@ def test_any(case, device):
 def test_heads_that_lie_transposed_are_not_copied(case):
     a, b = CASES[case]()
     with kernels.simulated_target("sm_90a"):
-        call = _matmul_torch.Call((a, b, None, None, None, None), None, None)
+        call = in_torch.Call((a, b, None, None, None, None), None, None)
     for given, seen in zip((a, b), call.seen[:2], strict=True):
         assert seen.again(given).data_ptr() == given.data_ptr()
 

@@ -13,9 +13,9 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 import pyptx  # noqa: E402
 from pyptx import assembler, kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
-from pyptx.kernels import _matmul_blackwell  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul_blackwell import BLOCKS, PAIR, SINGLE, blackwell_cut, blackwell_kernel  # noqa: E402
+from pyptx.kernels._matmul import blackwell  # noqa: E402
+from pyptx.kernels._matmul.blackwell import BLOCKS, PAIR, SINGLE, blackwell_cut, blackwell_kernel  # noqa: E402
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
@@ -153,7 +153,7 @@ def test_int8(clean, by_tcgen05, m, n, k):
 @pytest.fixture
 def small_gpu(monkeypatch):
     """So that a CTA has several tiles: both accumulators take turns."""
-    monkeypatch.setattr(_matmul_blackwell, "MULTIPROCESSORS", 4)
+    monkeypatch.setattr(blackwell, "MULTIPROCESSORS", 4)
     blackwell_kernel.cache_clear()
     yield
     blackwell_kernel.cache_clear()
@@ -288,7 +288,7 @@ def test_f32_scales_of_blocks_assemble(arch):
 @needs_ptxas
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
 def test_block_scales_assemble(arch):
-    from pyptx.kernels._matmul_scaled import FORMATS, scaled_kernel
+    from pyptx.kernels._matmul.scaled import FORMATS, scaled_kernel
 
     for form in FORMATS.values():
         made = scaled_kernel(form, bf16, Epilogue(bf16, "relu"), arch)

@@ -16,9 +16,9 @@ from test_matmul import devices, distance, needs_ptxas  # noqa: E402
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul_choice import BLOCKS, OF_BLOCKS, Problem, blocks_of, kernel_of, scaled_stream_of  # noqa: E402
-from pyptx.kernels._matmul_hopper import product_kernel  # noqa: E402
-from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
+from pyptx.kernels._matmul.choice import BLOCKS, OF_BLOCKS, Problem, blocks_of, kernel_of, scaled_stream_of  # noqa: E402
+from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
+from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel  # noqa: E402
 from pyptx.types import bf16, e4m3, f32  # noqa: E402
 
 SIZES = [(m, n, k) for m in (1, 16, 32, 64, 72, 128) for n in (1024, 1536, 2112, 4096, 7168, 14336, 24576) for k in (512, 7168)]  # fmt: skip

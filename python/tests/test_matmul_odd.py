@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
-from pyptx.kernels._matmul_mma import mma_kernel  # noqa: E402
+from pyptx.kernels._matmul.mma import mma_kernel  # noqa: E402
 from pyptx.types import f32  # noqa: E402
 
 F = torch.nn.functional

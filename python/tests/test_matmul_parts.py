@@ -11,12 +11,12 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
-from pyptx.kernels import _matmul_dense, _matmul_torch  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul_choice import Problem, estimate, microseconds_in_one  # noqa: E402
-from pyptx.kernels._matmul_parts import TILES, InParts, in_parts, quickest  # noqa: E402
-from pyptx.kernels._matmul_split import Split, split_kernel, sums_kernel  # noqa: E402
-from pyptx.kernels._transposed import transposed_f32  # noqa: E402
+from pyptx.kernels._matmul import dense, in_torch  # noqa: E402
+from pyptx.kernels._matmul.choice import Problem, estimate, microseconds_in_one  # noqa: E402
+from pyptx.kernels._matmul.parts import TILES, InParts, in_parts, quickest  # noqa: E402
+from pyptx.kernels._matmul.split import Split, split_kernel, sums_kernel  # noqa: E402
+from pyptx.kernels._matmul.transposed import transposed_f32  # noqa: E402
 from pyptx.types import bf16, f32, s8  # noqa: E402
 
 GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")])  # fmt: skip
@@ -41,7 +41,7 @@ def distance(got, wanted) -> float:
 
 
 def called(a, b):
-    return _matmul_torch.Call((a, b, None, None, None, None), None, None)
+    return in_torch.Call((a, b, None, None, None, None), None, None)
 
 
 @devices
@@ -88,7 +88,7 @@ def test_gradient_of_a_weight_in_jax():
     def gradient(w, x, matmul):
         return jax.grad(lambda w: (matmul(x, w) * g).astype("float32").sum())(w)
 
-    with kernels.simulated_target("sm_90a"), monitored(_matmul_dense, "in_parts") as found:
+    with kernels.simulated_target("sm_90a"), monitored(dense, "in_parts") as found:
         got = gradient(w, x, kernels.matmul)
         assert sum(each is not None for each in found) == 1
         pull = jax.grad(lambda x: (gradient(w, x, kernels.matmul) * w).astype("float32").sum())(x)
@@ -110,7 +110,7 @@ def test_vmap_in_jax_is_a_batch():
     jax = pytest.importorskip("jax", reason="skipped: no JAX")
     random = np.random.default_rng(0)
     x, g = (jax.numpy.asarray(random.standard_normal((3, 4096, n)), "bfloat16") for n in (64, 48))
-    with kernels.simulated_target("sm_90a"), monitored(_matmul_dense, "in_parts") as found, warnings.catch_warnings():
+    with kernels.simulated_target("sm_90a"), monitored(dense, "in_parts") as found, warnings.catch_warnings():
         warnings.simplefilter("error")  # as launches one after the other would be
         got = jax.vmap(lambda x, g: kernels.matmul(x.T, g), in_axes=(0, None))(x, g[0])
     assert found[0] is not None and found[1] is None
@@ -225,5 +225,5 @@ def test_f32_that_lies_by_columns_is_transposed(major, shape, device):
         given = turned(major, a, b)
         with kernels.simulated_target("sm_90a"):
             steps = [step for seen in called(*given).seen[:2] for step in seen.steps]
-            assert steps.count(_matmul_torch.by_rows) == (major[0] == "T") + (major[1] == "N")
+            assert steps.count(in_torch.by_rows) == (major[0] == "T") + (major[1] == "N")
             assert distance(kernels.matmul(*given), a.double() @ b.double()) < 1e-3

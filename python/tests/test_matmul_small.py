@@ -1,4 +1,4 @@
-"""Products that are small, or whose rows TMA cannot address: small tiles of `_matmul_mma.py`, vectors, copies to other rows, streams of the transposed
+"""Products that are small, or whose rows TMA cannot address: small tiles of `_matmul/mma.py`, vectors, copies to other rows, streams of the transposed
 result, and which of them `kernels.matmul` takes.  On the simulator, against float64."""
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import pytest
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 from pyptx import assembler, kernels  # noqa: E402
-from pyptx.kernels import _matmul_cuts, _matmul_dense, _matmul_torch  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul_arguments import width_of  # noqa: E402
-from pyptx.kernels._matmul_choice import Problem, stream_of  # noqa: E402
-from pyptx.kernels._matmul_launches import Parts, launches_of  # noqa: E402
-from pyptx.kernels._matmul_mma import Cut, mma_kernel  # noqa: E402
-from pyptx.kernels._matmul_padded import Padded, is_padded  # noqa: E402
-from pyptx.kernels._matmul_stream import stream_kernel  # noqa: E402
-from pyptx.kernels._matmul_vectors import vectors_kernel  # noqa: E402
-from pyptx.kernels._pitched import pitched_kernel  # noqa: E402
+from pyptx.kernels._matmul import cuts, dense, in_torch  # noqa: E402
+from pyptx.kernels._matmul.arguments import width_of  # noqa: E402
+from pyptx.kernels._matmul.choice import Problem, stream_of  # noqa: E402
+from pyptx.kernels._matmul.launches import Parts, launches_of  # noqa: E402
+from pyptx.kernels._matmul.mma import Cut, mma_kernel  # noqa: E402
+from pyptx.kernels._matmul.padded import Padded, is_padded  # noqa: E402
+from pyptx.kernels._matmul.pitched import pitched_kernel  # noqa: E402
+from pyptx.kernels._matmul.stream import stream_kernel  # noqa: E402
+from pyptx.kernels._matmul.vectors import vectors_kernel  # noqa: E402
 from pyptx.types import bf16, e4m3, f32, s8  # noqa: E402
 
 needs_ptxas = pytest.mark.skipif(
@@ -77,7 +77,7 @@ def test_cuts_of_other_types(dtype, of):
         a, b = ((3 * torch.randn(37, k)).to(dtype), (3 * torch.randn(45, k)).to(dtype))
         width = min(width, width_of(k * a.element_size()), 16)
         for cut in (Cut(64, 64, 2, 2), Cut(32, 32, 2, 2), Cut(16, 16, 1, 1, 1, 128, 4)):
-            made = mma_kernel(of, {s8: _matmul_torch.NAMES["int32"]}.get(of, f32), True, True, width, width, cut=cut)
+            made = mma_kernel(of, {s8: in_torch.NAMES["int32"]}.get(of, f32), True, True, width, width, cut=cut)
             assert close(made(a, b), product(a, b.mT), dtype if dtype != torch.float8_e4m3fn else torch.bfloat16)
 
 
@@ -102,9 +102,9 @@ def test_small_matrices_of_a_batch():
 
 def kernel_of(a, b, **more):
     """(the result, what made it)."""
-    _matmul_torch.CALLS.clear()
+    in_torch.CALLS.clear()
     made = kernels.matmul(a, b, **more)
-    (call,) = _matmul_torch.CALLS.values()
+    (call,) = in_torch.CALLS.values()
     return made, call.kernel
 
 
@@ -184,7 +184,7 @@ def test_few_elements_of_a_long_k():
 
 def test_tall(monkeypatch):
     """Many short rows, of few columns; not of fp8, whose scales of blocks other tiles do not know."""
-    monkeypatch.setattr(_matmul_cuts, "TALL", 300)
+    monkeypatch.setattr(cuts, "TALL", 300)
     with kernels.simulated_target("sm_90a"):
         for n, k in ((24, 8), (8, 64), (64, 128)):
             a, b, bias = half(300, k), half(k, n), half(n)
@@ -235,7 +235,7 @@ def test_padded_of_other_types(dtype, of, out):
     a, b = (3 * torch.randn(270, 77)).to(dtype), (3 * torch.randn(45, 77)).to(dtype)
     widths = [width_of(columns * each.itemsize) for columns, each in ((77, dtype), (77, dtype), (45, out))]
     with kernels.simulated_target("sm_90a"):
-        p = Problem(270, 45, 77, None, of, _matmul_torch.NAMES[str(out)[6:]], True, True, *widths, on_gpu=False)
+        p = Problem(270, 45, 77, None, of, in_torch.NAMES[str(out)[6:]], True, True, *widths, on_gpu=False)
         assert close(Padded(p, out)(a, b), product(a, b.mT), dtype)
 
 
@@ -247,7 +247,7 @@ def test_padded_by_jax(monkeypatch):
         answers.append(min(p.a_width, p.b_width, p.out_width) < 16)
         return answers[-1]
 
-    monkeypatch.setattr(_matmul_dense, "is_padded", is_any)
+    monkeypatch.setattr(dense, "is_padded", is_any)
     jnp, half = jax.numpy, jax.numpy.bfloat16
     with kernels.simulated_target("sm_90a"):
         for shape, columns, bias in (
@@ -340,9 +340,9 @@ def test_streams_to_rows_of_any_length():
 def test_registers_for_all():
     """No value of any tile, with element loads or copies, nor of vectors, goes to memory."""
     sizes = {"M": 512, "N": 512, "K": 512}
-    cuts = {(cut, width) for cut, costs in _matmul_cuts.COSTS for width in costs}
-    cuts |= {(cut, width) for width in (2, 16) for cut, *_ in _matmul_cuts.ONCE}
-    for cut, width in sorted(cuts, key=str):
+    kept = {(cut, width) for cut, costs in cuts.COSTS for width in costs}
+    kept |= {(cut, width) for width in (2, 16) for cut, *_ in cuts.ONCE}
+    for cut, width in sorted(kept, key=str):
         made = mma_kernel(bf16, bf16, True, False, width, width, cut=None if cut == Cut() else cut)
         assert made.resources(**sizes).spill_stores == 0, (cut, width)
     for shared, rows, (dtype, width) in itertools.product(

@@ -12,7 +12,7 @@ from pyptx import Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels import peers
 from pyptx.kernels._peers import MOST_CTAS, words_of
-from pyptx.kernels._rows_split import Split
+from pyptx.kernels._rows.split import Split
 from pyptx.types import bf16, f16, f32, u32
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
-from pyptx.kernels._rows_split import Split  # noqa: E402
+from pyptx.kernels._rows.split import Split  # noqa: E402
 from pyptx.kernels.cross_entropy import CROSS_ENTROPY, OF_FEW_ROWS  # noqa: E402
 from pyptx.kernels.gated import SWIGLU  # noqa: E402
 from pyptx.kernels.norm import LAYER_NORM  # noqa: E402

@@ -18,7 +18,7 @@ import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels import norm  # noqa: E402
-from pyptx.kernels._rows_split import Split, is_small  # noqa: E402
+from pyptx.kernels._rows.split import Split, is_small  # noqa: E402
 from pyptx.kernels.column_sums import column_sums  # noqa: E402
 from pyptx.kernels.cross_entropy import CROSS_ENTROPY  # noqa: E402
 from pyptx.types import bf16, f32, s64  # noqa: E402
@@ -115,7 +115,7 @@ def split(monkeypatch, nothing_remembered):
     monkeypatch.setattr(call, "chosen", functools.cache(call.chosen.__wrapped__))
     for function in call.FUNCTIONS.values():
         monkeypatch.setattr(function, "made", functools.cache(function.made.__wrapped__))
-    return sys.modules["pyptx.kernels._rows_split"]
+    return sys.modules["pyptx.kernels._rows.split"]
 
 
 def few_clusters(monkeypatch, split, count: int):

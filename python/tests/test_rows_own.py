@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 from test_row_edges import with_gradients  # noqa: E402
 
 from pyptx import kernels  # noqa: E402
-from pyptx.kernels._rows_split import Split  # noqa: E402
+from pyptx.kernels._rows.split import Split  # noqa: E402
 
 F = torch.nn.functional
 TYPES = {torch.bfloat16: 2e-2, torch.float32: 1e-5}

@@ -4,7 +4,7 @@ Functions over rows, `attention` and products take tensors of torch, JAX and Num
 any strides; all but `quantize_fp8` are differentiable.  `add`, `scaled_add` and `copy2d` are kernels: their tensors are float32,
 contiguous, and have the rank that the tiles name.
 
-To read them, begin with elementwise.py (a vector), copy2d.py (a tensor map), gated.py (rows) and _matmul_mma.py (tensor cores).
+To read them, begin with elementwise.py (a vector), copy2d.py (a tensor map), gated.py (rows) and _matmul/mma.py (tensor cores).
 """
 
 from pyptx.kernels._target import simulated_target

@@ -11,8 +11,8 @@ from pyptx._arch import detect_arch
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.differentiable import keywords_of
 from pyptx.kernels._call_apart import apart_backward, are_apart, laid, packed
-from pyptx.kernels._rows_apart import can_lie_apart, in_place, scalars_of
-from pyptx.kernels._rows_split import Split, has_edges
+from pyptx.kernels._rows.apart import can_lie_apart, in_place, scalars_of
+from pyptx.kernels._rows.split import Split, has_edges
 from pyptx.kernels._target import OWN, simulated
 from pyptx.types import bf16, f16, f32, s32, s64
 

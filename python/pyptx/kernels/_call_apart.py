@@ -1,10 +1,10 @@
-"""How functions over rows call their kernels for tensors of torch whose rows lie apart (_rows_apart.py): without a copy.  A compiler, a
+"""How functions over rows call their kernels for tensors of torch whose rows lie apart (_rows/apart.py): without a copy.  A compiler, a
 transformation or a mode of torch never comes here; for those the tensors are packed first."""
 
 from pyptx.frameworks.differentiable import differentiated_once
 from pyptx.kernel import Kernel
-from pyptx.kernels._rows_apart import can_lie_apart, in_place, scalars_of
-from pyptx.kernels._rows_split import has_edges
+from pyptx.kernels._rows.apart import can_lie_apart, in_place, scalars_of
+from pyptx.kernels._rows.split import has_edges
 
 __all__ = ["apart_backward", "are_apart", "laid", "packed", "where_they_lie"]
 

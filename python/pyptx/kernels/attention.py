@@ -1,7 +1,7 @@
 """`attention`, and `scaled_dot_product_attention`, which takes torch's arguments: which kernel runs for which heads, masks and lengths.
 
-_attention_arguments.py checks the arguments, _attention_e4m3.py and _attention_parts.py have the calls for e4m3, few queries and caches, and
-_attention_choice.py names the kernels.
+_attention/arguments.py checks the arguments, _attention/e4m3.py and _attention/parts.py have the calls for e4m3, few queries and caches, and
+_attention/choice.py names the kernels.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from pyptx import _core
 from pyptx.errors import LaunchValueError
-from pyptx.kernels import _attention_choice as choice
-from pyptx.kernels._attention_arguments import (
+from pyptx.kernels._attention import choice
+from pyptx.kernels._attention.arguments import (
     FP8,
     LARGEST,
     TYPES,
@@ -34,11 +34,11 @@ from pyptx.kernels._attention_arguments import (
     result_of,
     type_name,
 )
-from pyptx.kernels._attention_choice import plan
-from pyptx.kernels._attention_e4m3 import attention_of_e4m3, ragged_attention_of_e4m3
-from pyptx.kernels._attention_parts import are_quicker, given_back, in_parts, of_cache, of_few_queries
-from pyptx.kernels._attention_plan import taken_together
-from pyptx.kernels._attention_small import small_sizes
+from pyptx.kernels._attention.choice import plan
+from pyptx.kernels._attention.e4m3 import attention_of_e4m3, ragged_attention_of_e4m3
+from pyptx.kernels._attention.parts import are_quicker, given_back, in_parts, of_cache, of_few_queries
+from pyptx.kernels._attention.plan import taken_together
+from pyptx.kernels._attention.small import small_sizes
 from pyptx.kernels._call import compiling, is_loose, recorded
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._target import simulated

@@ -28,15 +28,15 @@ from pyptx.kernels._call import (
     surely,
 )
 from pyptx.kernels._call_apart import are_apart
-from pyptx.kernels._columns import ctas_of
-from pyptx.kernels._cross_entropy_columns import make_column_losses, make_column_parts, make_reduced_columns
 from pyptx.kernels._keywords import Input, Unpack, renamed
-from pyptx.kernels._losses import LOSSES, ONE, RESULTS, finite, index_at, reduction_kernel
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
-from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_own import less_at
-from pyptx.kernels._rows_split import LONG, WARP, Split, from_short, paired, row_kernel, with_own
-from pyptx.kernels._rows_totals import Exponentials, below
+from pyptx.kernels._rows.columns import ctas_of
+from pyptx.kernels._rows.cross_entropy_columns import make_column_losses, make_column_parts, make_reduced_columns
+from pyptx.kernels._rows.losses import LOSSES, ONE, RESULTS, finite, index_at, reduction_kernel
+from pyptx.kernels._rows.own import less_at
+from pyptx.kernels._rows.row import Row
+from pyptx.kernels._rows.split import LONG, WARP, Split, from_short, paired, row_kernel, with_own
+from pyptx.kernels._rows.totals import Exponentials, below
 from pyptx.kernels.softmax import lies_in_columns
 from pyptx.types import pred, u32
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyptx.kernels._attention_arguments import LARGEST, TYPES, type_name
+from pyptx.kernels._attention.arguments import LARGEST, TYPES, type_name
 from pyptx.kernels.attention import of_plain
 
 __all__ = ["dot_product_attention"]

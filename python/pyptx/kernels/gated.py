@@ -18,9 +18,9 @@ from pyptx.errors import LaunchValueError
 from pyptx.kernels._call import RowFunction, matrix, rank_of, shorter
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import add, apply, constant, exp, fma, mul, neg, reciprocal, square, sub
-from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_apart import Half
-from pyptx.kernels._rows_split import has_edges, paired, row_kernel
+from pyptx.kernels._rows.apart import Half
+from pyptx.kernels._rows.row import Row
+from pyptx.kernels._rows.split import has_edges, paired, row_kernel
 
 __all__ = ["geglu", "swiglu"]
 

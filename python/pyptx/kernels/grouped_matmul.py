@@ -7,8 +7,8 @@ from typing import Any
 from pyptx import differentiable_kernel
 from pyptx.kernels._call import Remembered, check_arrays, copied_to, dense
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
-from pyptx.kernels._matmul_arguments import check_ends, check_groups, check_one_matrix, width_of
-from pyptx.kernels._matmul_choice import grouped_kernel, parted_kernel
+from pyptx.kernels._matmul.arguments import check_ends, check_groups, check_one_matrix, width_of
+from pyptx.kernels._matmul.choice import grouped_kernel, parted_kernel
 
 __all__ = ["grouped_matmul"]
 
@@ -49,11 +49,11 @@ def grouped(a, b, offs, counts, scale_a, scale_b, out, *, activation):
     check_arrays("grouped_matmul", names, given, out, 0, 2)
     torch = sys.modules.get("torch")
     if is_torch := torch is not None and isinstance(a, torch.Tensor):
-        from pyptx.kernels import _grouped_torch, _matmul_torch
+        from pyptx.kernels._matmul import grouped_in_torch, in_torch
 
-        _matmul_torch.check_tensors("grouped_matmul", names, given, out)
+        in_torch.check_tensors("grouped_matmul", names, given, out)
         if scale_a is None:
-            a, b = _matmul_torch.cast_by_autocast(a, b)
+            a, b = in_torch.cast_by_autocast(a, b)
     if len(b.shape) == 2 and counts is None:
         check_one_matrix(a, b, offs, activation, scale_a)
         return of_one_matrix(a, b, offs, out)
@@ -61,7 +61,7 @@ def grouped(a, b, offs, counts, scale_a, scale_b, out, *, activation):
     masked = counts is not None
     ends = counts if masked else offs
     if is_torch:
-        return _grouped_torch.grouped(a, b, ends, masked, activation, scale_a, scale_b, out)
+        return grouped_in_torch.grouped(a, b, ends, masked, activation, scale_a, scale_b, out)
     check_ends(ends, a.shape[-2], masked)
     a, b, ends, scale_a, scale_b = (
         each if each is None else dense(each, False) for each in (a, b, ends, scale_a, scale_b)
@@ -96,9 +96,9 @@ def of_one_matrix(a, b, offs, out):
     a, torch = a.swapaxes(0, 1), sys.modules.get("torch")
     check_ends(offs, b.shape[0], False)
     if torch is not None and isinstance(a, torch.Tensor):
-        from pyptx.kernels import _grouped_torch
+        from pyptx.kernels._matmul import grouped_in_torch
 
-        made = _grouped_torch.parted_product(a, b, offs)
+        made = grouped_in_torch.parted_product(a, b, offs)
     else:
         a, b, offs = (dense(each, False) for each in (a, b, offs))
         jax = sys.modules.get("jax")
@@ -109,14 +109,14 @@ def of_one_matrix(a, b, offs, out):
 
 def recorded(a, b, offs, counts, scale_a, scale_b, *, activation):
     """What torch.autograd records."""
-    from pyptx.kernels import _grouped_torch, _matmul_torch
+    from pyptx.kernels._matmul import grouped_in_torch, in_torch
 
     if len(b.shape) == 2 and counts is None:
         return grouped(a, b, offs, counts, scale_a, scale_b, None, activation=activation)
     if scale_a is None:
-        a, b = _matmul_torch.cast_by_autocast(a, b)
+        a, b = in_torch.cast_by_autocast(a, b)
     masked = counts is not None
-    return _grouped_torch.recorded_groups(a, b, counts if masked else offs, scale_a, scale_b, masked, activation)
+    return grouped_in_torch.recorded_groups(a, b, counts if masked else offs, scale_a, scale_b, masked, activation)
 
 
 CHOICE = Remembered(grouped, casts=True, derivative=recorded)
@@ -129,7 +129,7 @@ def differentiable(kernel, masked: bool, activation: str | None, on_gpu: bool):
     def backward(a, b, ends, g):
         import jax.numpy as jnp
 
-        from pyptx.kernels._matmul_dense import derivative
+        from pyptx.kernels._matmul.dense import derivative
         from pyptx.kernels.matmul import matmul
 
         experts, k = b.shape[:2]

@@ -1,5 +1,5 @@
-"""`matmul`: matrix products.  _matmul_choice.py chooses the kernel.  The kernels are in _matmul_hopper.py (wgmma), _matmul_stream.py (wgmma,
-few rows), _matmul_blackwell.py and _matmul_scaled.py (tcgen05), _matmul_mma.py (mma.sync), _matmul_vectors.py (a few rows)."""
+"""`matmul`: matrix products.  _matmul/choice.py chooses the kernel.  The kernels are in _matmul/hopper.py (wgmma), _matmul/stream.py (wgmma,
+few rows), _matmul/blackwell.py and _matmul/scaled.py (tcgen05), _matmul/mma.py (mma.sync), _matmul/vectors.py (a few rows)."""
 
 import sys
 from typing import Any
@@ -9,7 +9,7 @@ from pyptx.errors import LaunchValueError
 from pyptx.kernels._activations import GATED
 from pyptx.kernels._call import check_arrays, compiling
 from pyptx.kernels._keywords import Operands, Unpack, renamed
-from pyptx.kernels._matmul_arguments import ARGUMENTS
+from pyptx.kernels._matmul.arguments import ARGUMENTS
 from pyptx.kernels._target import simulated
 
 __all__ = ["matmul"]
@@ -86,7 +86,7 @@ def refuse(given, out):
     check_arrays("matmul", ARGUMENTS, given, out, 0, 2)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(given[0], torch.Tensor):
-        from pyptx.kernels._matmul_torch import check_tensors
+        from pyptx.kernels._matmul.in_torch import check_tensors
 
         check_tensors("matmul", ARGUMENTS, given, out)
 
@@ -99,9 +99,9 @@ FACES: dict = {}  # by the type of `a`, the function that takes arrays of its fr
 def face_of(a):
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(a, torch.Tensor):
-        from pyptx.kernels._matmul_torch import matmul as face
+        from pyptx.kernels._matmul.in_torch import matmul as face
     else:
-        from pyptx.kernels._matmul_dense import matmul as face
+        from pyptx.kernels._matmul.dense import matmul as face
     return face
 
 

@@ -30,9 +30,9 @@ from pyptx.kernels._call import (
 from pyptx.kernels._call_apart import where_they_lie
 from pyptx.kernels._keywords import Input, Nothing, Unpack, no_such_argument, renamed
 from pyptx.kernels._registers import add, apply, fma, mul, neg, sub
-from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import Split, in_registers, is_small, of_norms, paired, row_kernel, with_own
-from pyptx.kernels._rows_totals import Totals
+from pyptx.kernels._rows.row import Row
+from pyptx.kernels._rows.split import Split, in_registers, is_small, of_norms, paired, row_kernel, with_own
+from pyptx.kernels._rows.totals import Totals
 from pyptx.kernels.column_sums import column_sums
 from pyptx.types import f32, u32
 

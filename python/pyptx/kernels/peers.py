@@ -17,9 +17,9 @@ from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._peer_memory import Memory
 from pyptx.kernels._peers import GATHER_FLAGS, MOST_RANKS, Exchange, gathered_at, peer_kernel, words_of
 from pyptx.kernels._registers import STORE, add, mul, narrowed, registers, widened
-from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_split import Split
-from pyptx.kernels._rows_values import Values
+from pyptx.kernels._rows.row import Row
+from pyptx.kernels._rows.split import Split
+from pyptx.kernels._rows.values import Values
 from pyptx.kernels.norm import inverse_root
 from pyptx.types import bf16, f16, f32, u32
 

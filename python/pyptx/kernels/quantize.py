@@ -24,9 +24,9 @@ from pyptx.kernels._registers import (
     tree,
     widened,
 )
-from pyptx.kernels._rows import Row
-from pyptx.kernels._rows_agreement import warp_max
-from pyptx.kernels._rows_split import Split, row_kernel, vector_of
+from pyptx.kernels._rows.agreement import warp_max
+from pyptx.kernels._rows.row import Row
+from pyptx.kernels._rows.split import Split, row_kernel, vector_of
 from pyptx.types import e4m3, f32, u32
 
 __all__ = ["quantize_fp8"]

@@ -28,7 +28,7 @@ from pyptx.kernels._registers import (
     to_u64,
     widened,
 )
-from pyptx.kernels._rows_apart import Apart, apart_kernels, whole
+from pyptx.kernels._rows.apart import Apart, apart_kernels, whole
 from pyptx.types import f32, pred, s32, s64, u32
 
 __all__ = ["rope"]

@@ -1,0 +1,222 @@
+"""Attention of few queries against a long cache of keys, on Hopper.  Its speed is limited by reading the cache.
+
+A CTA takes a stretch of the keys of one head of K and V.  The queries of all heads that share it are packed into the 64 or 128 rows of a
+tile.  The CTA writes its part of the result, in f32, and its sum; `combine_kernel` (_attention/combine.py) adds up the parts.
+The cache is a tensor, or consists of pages that a table names.
+"""
+
+import math
+from dataclasses import dataclass
+
+from pyptx import Tile, kernel, ptx, reg
+from pyptx.kernels._attention.forward import Shared, Warpgroup, fetch
+from pyptx.kernels._attention.plan import WIDE, Forward, options_of
+from pyptx.kernels._attention.tiles import Divisor, Tiles, apply, floor_divided, signed
+from pyptx.kernels._registers import divided, quotient
+from pyptx.types import f32, s32, u32, u64
+
+__all__ = ["Decode", "decode_kernel"]
+
+
+@dataclass(frozen=True)
+class Decode(Forward):
+    """How the kernel is cut.  `page`: keys of a page, a power of two, 8 or more; 0: the cache has no pages.  `counted`: sequences have lengths
+    of their own, as those in pages always have."""
+
+    keys: int = 64
+    groups: int = 1
+    stages: int = 6
+    turns: bool = False
+    own_output: bool = False
+    page: int = 0
+    counted: bool = True
+
+    @classmethod
+    def of(cls, width: int, values: int, tall: bool, **masks) -> "Decode":
+        """The plan for heads of this size; `tall`: tiles of 128 rows, by two warpgroups with blocks and rings as the forward's."""
+        if tall:
+            keys = 128 if width <= 192 and values <= 128 else 64
+            return cls(width, values, keys, 2, 3 if width <= 64 else 2, turns=True, **masks)
+        return cls(width, values, stages=2 if width > 128 else 6, **masks)
+
+    @property
+    def tails(self) -> bool:
+        return True
+
+    @property
+    def scalars(self) -> list:
+        sizes = [
+            ("u32", name)
+            for name in ("B", "HK", "R", "DV", "S", *(["T"] if self.page else [] if self.counted else ["N"]))
+        ]
+        return [*sizes, ("u32", "queries"), *options_of(self)]
+
+
+def decode_kernel(dtype, plan: Decode):
+    """The kernel from (q, k, v), (q, k, v, lengths) or, with pages, (q, k, v, lengths, table) to (parts, sums).
+
+    q (B, HK, R, D): R is the number of heads that share a head of K, times `queries`; row g * queries + i is query i of head g.
+    k (B, HK, N, D), v (B, HK, N, DV), or pages: k (P, page, HK, D), v (P, page, HK, DV), table (B, T) s32.
+    lengths (B) s32: the keys of each sequence.  parts (S, B, HK, R, DV) f32; sums (S, B, HK, R, 2) f32, as `combine_kernel` takes them.
+    If `right`, query i sees the keys up to i + shift, counted so that the last query sees all if shift is 0.
+    """
+    box = plan.page and min(plan.page, plan.keys)
+
+    def cache(width):
+        if plan.page:
+            return Tile("P", plan.page, "HK", width, dtype, tma_box=(1, box, 1, WIDE), packed=False, tma_swizzle="128B")
+        return Tile("B", "HK", "N", width, dtype, tma_box=(1, 1, plan.keys, WIDE), packed=False, tma_swizzle="128B")
+
+    made = kernel(
+        in_specs=(
+            Tile("B", "HK", "R", "D", dtype, tma_box=(1, 1, plan.rows, WIDE), packed=False, tma_swizzle="128B"),
+            cache("D"), cache("DV"), *[Tile("B", s32)] * plan.counted, *[Tile("B", "T", s32)] * (plan.page > 0),
+        ),
+        out_specs=(Tile("S", "B", "HK", "R", "DV", f32), Tile("S", "B", "HK", "R", 2, f32, align=8)),
+        raw_params=plan.scalars,
+        grid=lambda S, B, HK, R: (B * HK, S, -(-R // plan.rows)),
+        block=(128 * (plan.groups + 1), 1, 1),
+        reqntid=True,
+        dependent_launch=True,
+        arch="sm_90a",
+    )  # fmt: skip
+
+    if plan.page:
+
+        @made
+        def paged_decode_attention(Q, K, V, LENGTHS, TABLE, PARTS, SUMS):
+            write(plan, dtype, Stretch(plan, *ptx.global_ptrs(LENGTHS, TABLE)), (Q, K, V), PARTS, SUMS)
+
+        return paged_decode_attention
+
+    if plan.counted:
+
+        @made
+        def counted_decode_attention(Q, K, V, LENGTHS, PARTS, SUMS):
+            write(plan, dtype, Stretch(plan, *ptx.global_ptrs(LENGTHS)), (Q, K, V), PARTS, SUMS)
+
+        return counted_decode_attention
+
+    @made
+    def decode_attention(Q, K, V, PARTS, SUMS):
+        write(plan, dtype, Stretch(plan), (Q, K, V), PARTS, SUMS)
+
+    return decode_attention
+
+
+def write(plan: Decode, dtype, stretch, tensors, parts, sums):
+    """Writes the body."""
+    shared = Shared(plan, dtype)
+    tid = reg.from_(ptx.special.tid.x(), u32)
+    shared.initialise(tid == 0)
+    maps = [tensor.tma_desc() for tensor in tensors]
+    pointers = ptx.global_ptrs(parts, sums)
+    fetching, computing = plan.registers
+    first = 128 * plan.groups
+    with ptx.if_(tid >= first):
+        if plan.groups > 1:
+            ptx.setmaxnreg_dec(fetching)
+        with ptx.if_(tid == first):
+            fetch(plan, shared, stretch, (*maps, None))
+    with ptx.else_():
+        if plan.groups > 1:
+            ptx.setmaxnreg_inc(computing)
+        PackedWarpgroup(plan, dtype, shared, tid & 127, tid >> 7).run(stretch, None, *pointers)
+    ptx.ret()
+
+
+class Stretch(Tiles):
+    """The CTA's blocks of keys."""
+
+    def __init__(self, plan: Decode, lengths=None, table=None):
+        self.lengths, self.table = lengths, table
+        ptx.griddepcontrol.wait()  # lengths and the table may come from the kernel before
+        ptx.griddepcontrol.launch_dependents()
+        super().__init__(plan)
+
+    def _find(self):
+        plan = self.plan
+        self.batch, self.head = divided(reg.from_(ptx.special.ctaid.x(), u32), self.HK)
+        self.kv_head, self.H, self.M = self.head, self.HK, self.R
+        self.part = reg.from_(ptx.special.ctaid.y(), u32)
+        if plan.counted:
+            self.N = apply(u32, ptx.inst.ld.global_.nc.u32, ptx.addr(self.lengths + self.batch * 4))
+        self.row = reg.from_(ptx.special.ctaid.z(), u32) * plan.rows
+        self.of_query = Divisor(self.queries)
+        ahead = self.shift if plan.right or plan.left else 0
+        self.shift = signed(self.N - self.queries) + ahead
+        last = signed(quotient(self.N + (plan.keys - 1), plan.keys)) - 1
+        least = reg.scalar(s32, init=0)
+        if plan.left:
+            ptx.inst.max.s32(least, least, floor_divided(self.shift - self.reach, plan.keys))
+        blocks = apply(u32, ptx.inst.mov.b32, last - least + 1)
+        each, _ = divided(blocks + self.S - 1, self.S)
+        self.first = apply(s32, ptx.inst.min.s32, least + signed(each * self.part), last + 1)
+        self.last = apply(s32, ptx.inst.min.s32, self.first + signed(each) - 1, last)
+        self.some = self.first <= self.last
+        # A row without blocks visits one, where every key is masked.
+        ptx.inst.max.s32(self.last, self.last, self.first)
+        whole = signed(self.N)
+        if plan.right:
+            ptx.inst.min.s32(whole, whole, self.shift + 1)
+        self.whole_last = floor_divided(whole, plan.keys) - 1
+        self.whole_first = self.first
+        if plan.left:
+            begin = self.shift + signed(self.queries) - 1 - self.reach
+            self.whole_first = apply(
+                s32, ptx.inst.max.s32, floor_divided(begin + (plan.keys - 1), plan.keys), self.first
+            )
+
+    def each(self):
+        yield
+
+    def query(self, row):
+        return self.of_query.divided(row)[1]
+
+    def sums_at(self, row):
+        return self.line(row)
+
+    def line(self, row):
+        """The line of `parts` for a row."""
+        outer = (self.part * self.B + self.batch) * self.HK + self.head
+        return apply(u64, ptx.inst.mul.wide.u32, outer, self.R) + row
+
+    def key_boxes(self, index):
+        plan = self.plan
+        if not plan.page:
+            yield 0, (index * plan.keys, self.kv_head, self.batch)
+            return
+        box = min(plan.page, plan.keys)
+        for row in range(0, plan.keys, box):
+            key = index * plan.keys + row
+            entry = apply(s32, ptx.inst.shr.s32, key, plan.page.bit_length() - 1)
+            within = apply(s32, ptx.inst.and_.b32, key, plan.page - 1)
+            # A block may pass the end of the table; the last entry is read again, and its keys are masked.
+            ptx.inst.min.s32(entry, entry, signed(self.T) - 1)
+            at = apply(u64, ptx.inst.mul.wide.u32, self.batch, self.T) + apply(u64, ptx.inst.cvt.u64.s32, entry)
+            page = apply(s32, ptx.inst.ld.global_.nc.s32, ptx.addr(self.table + at * 4))
+            yield row, (self.kv_head, within, page)
+
+
+class PackedWarpgroup(Warpgroup):
+    """A warpgroup whose result stays in f32."""
+
+    def _store_sums(self, sums):
+        tiles = self.tiles
+        for row in range(2):
+            at = tiles.row + self.number * 64 + self.first_row + 8 * row
+            base = self._base(row)
+            ptx.inst.selp.f32(base, -math.inf, base, self.total[row] == 0.0)
+            with ptx.if_((at < tiles.R) & ((self.thread & 3) == 0)):
+                ptx.inst.st.global_.v2.f32(ptx.addr(sums + tiles.line(at) * 8), [base, self.total[row]])
+
+    def _output(self, o_map, parts):
+        tiles = self.tiles
+        for row in range(2):
+            at = tiles.row + self.number * 64 + self.first_row + 8 * row
+            with ptx.if_(at < tiles.R):
+                width = apply(u64, ptx.inst.mul.wide.u32, tiles.DV, 4)
+                to = parts + tiles.line(at) * width + self.first_column * 4
+                for group in range(len(self.out) // 4):
+                    pair = [self.out[4 * group + 2 * row], self.out[4 * group + 2 * row + 1]]
+                    ptx.inst.st.global_.v2.f32(ptx.addr(to, 32 * group), pair, pred=8 * group < tiles.DV)

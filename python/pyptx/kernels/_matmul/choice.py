@@ -1,0 +1,584 @@
+"""Which kernel multiplies, and in which configuration: chosen by the sizes, types and addresses of a product.
+
+The table of CANDIDATES was measured on an H200; `python bench/gemm.py tune` measures it again.
+"""
+
+import functools
+from dataclasses import dataclass, replace
+
+from pyptx.kernels._epilogue import NOTHING, Epilogue
+from pyptx.kernels._matmul.arguments import NAMES, width_of
+from pyptx.kernels._matmul.blackwell import blackwell_cut, blackwell_kernel
+from pyptx.kernels._matmul.cuts import cut_of, small_cut
+from pyptx.kernels._matmul.hopper import product_kernel
+from pyptx.kernels._matmul.mma import Cut, mma_kernel
+from pyptx.kernels._matmul.once import copying, in_one_wave, with_one_tile
+from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel
+from pyptx.kernels._matmul.tiles import CLUSTERS, MOST_GROUPS, MULTIPROCESSORS, ROW, Config
+from pyptx.kernels._target import family
+from pyptx.types import PtxType, bf16, e4m3, s8
+
+__all__ = [
+    "BLOCKS",
+    "CANDIDATES",
+    "OF_BLOCKS",
+    "ONCE",
+    "PAIR",
+    "PARTED",
+    "SPLITS",
+    "WIDE_BLOCKS",
+    "Problem",
+    "blackwell_cut",
+    "blocks_of",
+    "configuration",
+    "engine",
+    "fills_once",
+    "for_output",
+    "grouped_kernel",
+    "kernel_of",
+    "microseconds_in_one",
+    "mma_of",
+    "parted_kernel",
+    "scaled_stream_of",
+    "stream_of",
+    "streams",
+]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What decides how a product is computed.  `batch`: how many matrices, None for one without that dimension.  A is stored (M, K), or
+    (K, M) if it is not K-major; B is stored (N, K), or (K, N).  `a_width`, `b_width`, `out_width`: the power of two, up to 32 bytes, that
+    divides the address and the strides.  `on_gpu`: False on the simulator.  `pitched`: C has gaps between its rows.
+    `turned`: the result is C^T, of a stream.  `packed`: A and B have no gaps between their rows.  `apart`: the batch has two dimensions, with
+    any strides."""
+
+    m: int
+    n: int
+    k: int
+    batch: int | None
+    dtype: PtxType
+    out: PtxType
+    a_k_major: bool = True
+    b_k_major: bool = True
+    a_width: int = 32
+    b_width: int = 32
+    out_width: int = 32
+    epilogue: Epilogue = NOTHING
+    on_gpu: bool = True
+    pitched: bool = False
+    turned: bool = False
+    packed: bool = True
+    apart: bool = False
+
+
+def engine(on_gpu: bool, dtype: PtxType, *widths: int) -> str:
+    """Which instructions multiply: "sm_90a", wgmma; "sm_100a" or "sm_103a", tcgen05; "", mma.sync.  The first two need matrices that TMA can
+    address, with `widths` of 16 bytes or more, and sm_103a has no tcgen05 for s8."""
+    found = family(on_gpu) if min(widths) >= 16 else ""
+    return "" if found == "sm_103a" and dtype == s8 else found
+
+
+def kernel_of(p: Problem):
+    """The kernel (A, B, ...) -> C for a problem."""
+    batched = p.batch is not None
+    found = engine(p.on_gpu, p.dtype, p.a_width, p.b_width, p.out_width)
+    if found.startswith("sm_10"):
+        c = blackwell_cut(p.m, p.n, p.batch or 1, p.epilogue.gated, p.epilogue.scales == "block")
+        return blackwell_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched, p.epilogue, arch=found)
+    gated = p.epilogue.gated
+    if p.turned:
+        return stream_kernel(stream_for(p), p.dtype, p.b_k_major, p.out, p.epilogue, whole=False, turned=True)
+    few = may_stream(p) and p.m <= 128
+    if not found and few and engine(p.on_gpu, p.dtype, p.a_width, p.b_width) == "sm_90a" and (c := stream_for(p)):
+        return stream_kernel(c, p.dtype, p.b_k_major, p.out, p.epilogue, whole=False)
+    if not found:
+        return mma_of(p)
+    tiles = found == "sm_90a" and p.dtype.bits == 16 and p.packed and not gated
+    if tiles and (cut := small_cut(p.m, p.n, 2 * p.k, p.batch or 1)):
+        return mma_of(p, cut)
+    once = once_in(p)
+    if not once and is_stream(p):
+        return stream_kernel(stream_for(p), p.dtype, p.b_k_major, p.out, p.epilogue)
+    c = blocks_of(p.m, p.n, p.k, gated=gated) if p.epilogue.scales == "block" else inside(once or estimate_of(p)[0], p)
+    c = with_beside(c, p.k * p.dtype.bits // 8, p.epilogue)
+    return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched + p.apart, p.epilogue)
+
+
+def with_beside(c: Config, k_bytes: int, epilogue: Epilogue) -> Config:
+    """The configuration with `Config.beside`.  Of narrow tiles the warpgroups themselves drift apart, so that one multiplies beside the epilogue
+    of the other; of few steps there is nothing to run beside; with many, finer pieces leave no step waiting."""
+    if epilogue == NOTHING:
+        return c
+    steps = -(-k_bytes // ROW)
+    return replace(c, beside=0 if c.bn <= 128 or steps < 10 else 4 if steps < 32 else 2)
+
+
+def mma_of(p: Problem, cut: Cut | None = None, parts=False):
+    """By tiles of mma.sync: of a cut, or of that which takes least.  `parts`: of K, side by side."""
+    a_width, b_width = min(p.a_width, 16), min(p.b_width, 16)
+    if cut is None and not p.epilogue.gated and p.epilogue.scales != "block":
+        cut = cut_of(p.m, p.n, p.k * p.dtype.bits // 8, p.batch or 1, min(a_width, b_width))
+    cut = None if cut == Cut() else cut
+    batched = p.batch is not None
+    return mma_kernel(
+        p.dtype, p.out, p.a_k_major, p.b_k_major, a_width, b_width, batched, p.epilogue, cut=cut, parts=parts
+    )
+
+
+def estimate_of(p: Problem) -> tuple[Config, float]:
+    """`estimate` for a problem."""
+    plain = p.epilogue == NOTHING and p.dtype.bits == p.out.bits == 16 and p.a_k_major
+    ragged = p.a_width == 16, p.b_width == 16
+    told = {"gated": p.epilogue.gated, "plain": plain, "ragged": ragged}
+    return estimate(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, **told)
+
+
+def may_stream(p: Problem) -> bool:
+    return p.dtype != s8 and not p.epilogue.gated and p.batch is None and p.a_k_major and not p.pitched
+
+
+def is_stream(p: Problem) -> bool:
+    return may_stream(p) and (p.m <= 128 or is_narrow(p) or is_long(p)) and stream_for(p) is not None
+
+
+def stream_for(p: Problem) -> StreamConfig | None:
+    if p.epilogue.scales == "block":
+        return scaled_stream_of(p.m, p.n, p.k)
+    return stream_of(p.m, p.n, p.k, p.b_k_major)
+
+
+def once_in(p: Problem) -> Config | None:
+    """For few rows: the configuration whose tiles or clusters fill the GPU once, unless a tall stream does."""
+    return None if may_stream(p) and tall_of(p.m, p.n, p.k, p.b_k_major) else fills_once(p) or once_of(p)
+
+
+def microseconds_in_one(p: Problem) -> float:
+    """About how many a product without an epilogue takes."""
+    if once_in(p) or not is_stream(p):
+        return estimate_of(replace(p, k=p.k * p.dtype.bits // 16))[1]  # whose steps are 128 bytes of K
+    c = stream_of(p.m, p.n, p.k, p.b_k_major)
+    steps, tiles = -(-p.k * p.dtype.bits // (8 * ROW * c.parts)), -(-p.n // c.bn) * c.parts
+    return STREAM + max(1, tiles / MULTIPROCESSORS) * steps * 2 * (c.lines + c.bn) / CLOCKS
+
+
+def is_narrow(p: Problem) -> bool:
+    """Whether there are few columns and a long K: clusters of four CTAs take it, each CTA a part of K."""
+    return p.m <= 256 and p.n <= 64 * 28 and p.k >= 4096 and p.dtype.bits == 16
+
+
+def is_long(p: Problem) -> bool:
+    """Whether there are up to 256 rows and a long K, so that tiles of all rows x 64, cut into halves or thirds of K, nearly fill the GPU.
+    Above 224 rows that is quicker than tiles of 128 x 64 only if K is longer still."""
+    if p.m > 256 or p.dtype.bits != 16:
+        return False
+    if p.m > 224:
+        return p.k > 8192 and in_halves(p.n)
+    return p.k >= 4096 and (96 < 2 * -(-p.n // 64) <= MULTIPROCESSORS or in_thirds(p.n))
+
+
+def in_halves(n: int) -> bool:
+    return 120 < 2 * -(-n // 64) <= MULTIPROCESSORS
+
+
+def in_thirds(n: int) -> bool:
+    """Whether clusters of three fill the GPU once; one more is a second wave."""
+    return 32 < -(-n // 64) <= CLUSTERS[3]
+
+
+AHEAD = 4  # steps of the weights
+STREAM, CLOCKS = (
+    2.5,
+    1850,
+)  # microseconds of a stream besides its steps, which shared memory bounds; clocks of a microsecond
+PAIR = Config(128, 64, 8, cm=2)
+WIDE_PAIR, WIDE_PAIR_OF_KN = Config(128, 96, 7, cm=2), Config(128, 96, 6, cm=2)
+LOW_PAIR = Config(128, 96, 7, cn=2, turned=True)
+SHORT_PAIR, SHORT_PAIR_OF_KN = Config(64, 112, 9, consumers=1, cm=2), Config(64, 128, 8, consumers=1, cm=2)
+FOUR = Config(64, 112, 8, consumers=1, cm=4, turned=True)
+
+
+def fills_once(p: Problem) -> Config | None:
+    """For few rows: the configuration whose clusters fill the GPU once, or None.  The CTAs of a cluster share columns of B (two halves of the
+    rows by 64 to 128 columns) or rows of A (all rows by 64 columns)."""
+    whole = p.batch is None and p.a_k_major and p.dtype.bits == p.out.bits == 16 and not p.epilogue.gated
+    if not whole or not 64 < p.m <= 256:
+        return None
+    if p.m <= 128 and p.k <= 2048:
+        c = SHORT_PAIR if p.b_k_major else SHORT_PAIR_OF_KN
+        return c if 88 < 2 * -(-p.n // c.bn) <= MULTIPROCESSORS else None
+    if p.epilogue == NOTHING:
+        if 96 < p.m <= FOUR.bn and 88 < -(-p.n // 64) <= 120:
+            return FOUR
+        if p.m > 176 and p.k <= 8192 and in_halves(p.n):  # else a stream in parts of K is quicker
+            return next(c for c, *_ in CANDIDATES if c.cn == 2 and c.turned and 2 * c.bn >= p.m)
+        if 160 < p.m <= 192 and 88 < 2 * -(-p.n // 128) <= MULTIPROCESSORS:
+            return LOW_PAIR
+    if p.m <= 192:
+        return None
+    if 120 < 2 * -(-p.n // 96) <= MULTIPROCESSORS:
+        if not p.b_k_major:
+            return WIDE_PAIR_OF_KN
+        return with_one_tile(WIDE_PAIR, True) if p.epilogue == NOTHING else WIDE_PAIR
+    return PAIR if in_halves(p.n) and not p.b_k_major and not is_long(p) else None
+
+
+def once_of(p: Problem) -> Config | None:
+    """For few rows: tiles so wide that they fill the GPU once, or None.  They are taken where a stream's tiles, of 64 columns, do not fill it
+    once, nor twice with two parts of K."""
+    whole = p.b_k_major and p.dtype.bits == p.out.bits == 16 and p.epilogue.scales != "block" and not p.epilogue.gated
+    if not whole or p.m not in (64, 128) or p.batch is not None:
+        return None
+    if p.m > 64 and 32 * MULTIPROCESSORS < p.n <= 48 * MULTIPROCESSORS:
+        return ONCE[1][0]
+    return next((c for c in ONCE[p.m > 64] if 120 < -(-p.n // c.bn) <= MULTIPROCESSORS), None)
+
+
+def inside(c: Config, p: Problem) -> Config:
+    """The configuration with `Config.inside`, if the matrix is as large as a tile and some cluster would reach more than 7 rows beyond it.  Where
+    K is not the innermost dimension of A or B, copies begin at a multiple of 16 bytes along M or N."""
+    sizes = (p.n, p.m) if c.turned else (p.m, p.n)
+    behind = max(-size % tile for size, tile in zip(sizes, (c.bm * c.cm, c.bn * c.cn), strict=True))
+    small = any(size < tile for size, tile in zip(sizes, (c.bm, c.bn), strict=True))
+    innermost = [size for size, k_major in ((p.m, p.a_k_major), (p.n, p.b_k_major)) if not k_major]
+    odd = any(size * p.dtype.bits % 128 for size in innermost)
+    return c if small or odd or behind < 8 or p.epilogue.gated or c.parts > 1 or p.pitched else replace(c, inside=True)
+
+
+# With scales of blocks there are three sets of accumulators, and K is walked in one direction only.  Two CTAs share their rows of A.
+BLOCKS = Config(bm=128, bn=128, stages=6, cn=2, swing=False)
+# Two sets: a warpgroup scales while the other multiplies.
+WIDE_BLOCKS = Config(bm=128, bn=192, stages=4, group=8, overlap=False, swing=False)
+# And what a wave takes, in microseconds: (for each 128 of K, besides).
+OF_BLOCKS = (
+    (BLOCKS, 0.30, 2.0),
+    (WIDE_BLOCKS, 0.45, 3.0),
+    (Config(128, 64, 8, swing=False), 0.25, 1.5),
+    (Config(64, 128, 8, consumers=1, swing=False), 0.24, 1.5),
+)
+# Of 64 rows, and of 128.
+ONCE = (
+    (Config(64, 48, 12, consumers=1, ahead=AHEAD), Config(64, 112, 8, consumers=1, ahead=AHEAD)),
+    (Config(128, 48, 8, ahead=AHEAD), Config(128, 112, 5, ahead=AHEAD), Config(128, 224, 3, ahead=AHEAD)),
+)
+
+
+@functools.lru_cache(4096)
+def blocks_of(m: int, n: int, k: int, grouped: bool = False, gated: bool = False, batch: int = 1) -> Config:
+    """The configuration whose waves take the least time.  BLOCKS: pairs of CTAs along N; along M, or none, where that leaves one of a pair
+    without a tile."""
+    columns = 2 * n if gated else n
+
+    def microseconds(candidate):
+        c, step, besides = candidate
+        tiles = -(-m // c.bm) * -(-columns // c.bn) * batch
+        return -(-tiles // MULTIPROCESSORS) * (-(-k // 128) * step + besides)
+
+    c, *_ = min((each for each in OF_BLOCKS if each[0].bn == 128 or not gated), key=microseconds)
+    if c != BLOCKS:
+        return c
+    if -(-n // (64 if gated else 128)) % 2 == 0:
+        return BLOCKS
+    return replace(BLOCKS, cm=2 if -(-m // 128) % 2 == 0 and not (grouped or gated) else 1, cn=1)
+
+
+def slim(bn: int, alone: float, pair: float) -> list:
+    """Candidates with tiles of 64 x bn: turned, turned and in pairs, and in pairs, where the CTAs of a pair share the 64.  `alone`, `pair`:
+    what a tile costs alone and in a pair."""
+    c = Config(64, bn, min(12, (232_448 - 2_048 - 2 * 64 * ROW) // ((64 + bn) * ROW)), consumers=1)
+    turned, whole = replace(c, turned=True), bn % 64 == 0
+    return [
+        (turned, (alone, 1.5), (alone, 1.5)),
+        (replace(turned, cn=2), (pair, 2.4), (pair, 2.4)),
+        (replace(c, cn=2), (pair, 2.4), (pair, 2.4) if whole else None),
+    ]
+
+
+# A configuration, and what a wave of its CTAs takes, in microseconds: (for each 64 of K, besides).  The first pair is for B stored (N, K),
+# the second for (K, N); None: it is not taken there.  `python bench/gemm.py tune` fits them.  Shared memory gives and takes 128 bytes a clock, which bounds
+# the small tiles, multicast or not: 2 bm + bn (1 + bm / 64) clocks for 64 of K.  Blocks of (K, N) are 64 columns wide, so that 96
+# or 144 columns fetch more than they need, unless the tile is turned: then these are rows of A.
+CANDIDATES = (
+    (Config(128, 256, 4), (0.680, 1.79), (0.672, 1.97)),
+    (Config(128, 224, 3), (0.593, 2.11), (0.674, 1.90)),
+    (Config(128, 208, 4), (0.547, 2.50), None),
+    (Config(128, 208, 5, turned=True), None, (0.520, 3.20)),
+    (Config(128, 192, 4), (0.500, 1.94), (0.492, 2.03)),
+    (Config(128, 176, 5), (0.460, 2.40), None),
+    (Config(128, 160, 4), (0.419, 2.03), (0.439, 2.19)),
+    (Config(128, 160, 4, turned=True), None, (0.425, 2.05)),
+    (Config(128, 144, 5), (0.381, 1.91), None),
+    (Config(128, 144, 5, turned=True), None, (0.385, 1.95)),
+    (Config(128, 128, 6), (0.333, 1.80), (0.325, 1.88)),
+    (Config(128, 112, 5), (0.298, 1.68), None),
+    (Config(128, 112, 5, turned=True), None, (0.305, 1.75)),
+    (Config(128, 96, 7), (0.267, 1.56), None),
+    (Config(192, 96, 4, consumers=3), (0.400, 2.20), (0.440, 2.20)),
+    (Config(128, 64, 8), (0.205, 1.95), (0.222, 1.75)),
+    (Config(128, 64, 8, cm=2), (0.208, 1.70), None),
+    (Config(64, 256, 4, consumers=1), (0.342, 1.79), (0.334, 1.94)),
+    (Config(64, 256, 5, consumers=1, turned=True), (0.345, 1.85), (0.340, 1.85)),
+    (Config(64, 192, 5, consumers=1), (0.270, 1.80), (0.258, 1.84)),
+    (Config(64, 128, 8, consumers=1), (0.213, 1.45), (0.210, 1.45)),
+    (Config(64, 96, 8, consumers=1), (0.172, 1.40), None),
+    (Config(64, 96, 8, consumers=1, turned=True), None, (0.172, 1.40)),
+    (Config(64, 64, 10, consumers=1), (0.143, 1.00), (0.140, 1.03)),
+    (Config(64, 80, 11, consumers=1, cm=2), (0.156, 2.40), None),
+    *slim(96, 0.203, 0.154), *slim(112, 0.224, 0.163), *slim(128, 0.242, 0.183), *slim(144, 0.255, 0.203),
+    *slim(160, 0.247, 0.219), *slim(176, 0.264, 0.243), *slim(192, 0.272, 0.255), *slim(208, 0.303, 0.284),
+    *slim(224, 0.319, 0.298), *slim(240, 0.339, 0.319), *slim(256, 0.356, 0.340),
+)  # fmt: skip
+# If rows of A or B begin within a sector of L2 (strides of 16 bytes modulo 32), copies take longer, and more so if L2 reads 256 bytes at a time.
+# Then CTAs of a cluster that share rows save more than the cluster costs.
+RAGGED_READ = "128B"
+RAGGED = (
+    (Config(128, 256, 4, cm=2), (0.740, 1.79), (0.740, 1.97)),
+    (Config(128, 256, 4, cm=2, cn=2), (0.700, 1.80), (0.700, 1.80)),
+    (Config(192, 192, 3, consumers=3), (0.753, 2.00), (0.753, 2.00)),
+    (Config(192, 192, 3, consumers=3, cm=2), (0.850, 2.90), (0.850, 2.90)),
+    (Config(128, 192, 4, cm=2), (0.590, 0.60), (0.590, 0.60)),
+    (Config(128, 160, 4, cm=2), (0.525, 1.00), None),
+    (Config(128, 128, 6, cm=2), (0.329, 1.80), (0.325, 1.88)),
+    (Config(128, 64, 8, cm=2), (0.208, 1.70), (0.222, 1.75)),
+    (Config(128, 64, 8, cn=2), (0.208, 1.70), (0.222, 1.75)),
+    (Config(64, 128, 8, consumers=1, cm=2), (0.213, 1.45), (0.210, 1.45)),
+    (Config(64, 64, 12, consumers=1, cm=2), (0.143, 1.00), (0.140, 1.03)),
+    (Config(64, 64, 12, consumers=1, cn=2), (0.143, 1.00), (0.140, 1.03)),
+    (Config(64, 64, 12, consumers=1, cm=2, cn=2), (0.195, 1.70), (0.195, 1.70)),
+)
+# From so many waves of the largest tile on, only wide tiles are taken, because smaller ones read more from L2, and that power lowers the
+# clock.  The second of them costs 3 % more than in few waves.
+MANY = 8
+WIDE = ((Config(128, 256, 4), (0.684, 2.06), (0.684, 2.06)), (Config(128, 192, 4), (0.530, 1.86), (0.530, 1.86)))
+# From so many waves on, smaller ones cost so much more for the same reason.
+SOME, SMALLER = 4, 1.05
+
+# Clusters that have one tile each are taken where they take less than this part of the time of the others.
+GAIN = 0.945
+
+# With a K above this, of many waves, pairs of CTAs share columns of B: 1.5 % quicker in a long run, at the limit of power; with 8192 slower.
+LONG_K = 12288
+
+# For few tiles and a long K.  `tune` measures them beside the others; none is chosen before it has.
+SPLITS = (
+    Config.split(128, 256, 4), Config.split(128, 256, 4, parts=4), Config.split(128, 128, 6),
+    Config.split(64, 256, 4, consumers=1), Config.split(64, 128, 8, consumers=1),
+)  # fmt: skip
+
+
+def configuration(*sizes, **more) -> Config:
+    """The configuration whose waves take the least time, by the arguments of `estimate`."""
+    return estimate(*sizes, **more)[0]
+
+
+@functools.lru_cache(4096)
+def estimate(
+    m: int, n: int, k: int, batch: int, out_bits: int, b_k_major: bool, grouped: bool = False, gated: bool = False,
+    plain: bool = False, ragged: tuple[bool, bool] = (False, False),
+) -> tuple[Config, float]:  # fmt: skip
+    """The configuration whose waves take the least time, and how many microseconds about.
+
+    grouped: the products are `batch` groups, and tiles are stored in parts of 64 columns.  gated: B has 2 n columns, and tiles are stored in
+    parts of 128 bytes of half of the columns.  plain: values of 16 bits and no epilogue; the tile may be turned, have three consumers, come
+    in clusters, or be the only one of its cluster.  ragged: whether rows of A, and rows of B, begin within a sector of L2.
+    """
+    n = 2 * n if gated else n
+
+    def waves(c):
+        rows, columns = (n, m) if c.turned else (m, n)
+        tiles = -(-rows // (c.bm * c.cm)) * -(-columns // (c.bn * c.cn)) * batch
+        return -(-tiles // CLUSTERS[c.ctas])
+
+    def microseconds(candidate):
+        c, *costs = candidate
+        block, wave = costs[not b_k_major]
+        more = SMALLER if c.bm * c.bn < 128 * 256 and waves(WIDE[0][0]) >= SOME else 1
+        return waves(c) * (-(-k // 64) * max(block, copying(c, ragged)) + wave) * more
+
+    def shares_few(c):
+        """Whether pairs along the wide side of their tiles are quick: if the matrix is no wider there than it is high.  For groups that was
+        not measured."""
+        return c.cn <= c.cm or (not grouped and (m <= n if c.turned else n <= m))
+
+    # Gates and ups are stored in parts of 128 bytes; of B (K, N) they are copied by 64 columns.
+    unit = 2 * max(ROW * 8 // out_bits, 0 if b_k_major else 64) if gated else 64 if grouped else out_bits
+    # Of few rows or columns most of a wide tile would lie outside; of groups that was not measured.
+    wide = waves(WIDE[0][0]) >= MANY and (grouped or (n > 128 and m > 64))
+    some = CANDIDATES + RAGGED if any(ragged) else WIDE if wide else CANDIDATES
+    legal = [
+        each for each in some
+        if each[2 - b_k_major] and each[0].bn % unit == 0 and each[0].cm <= 2 - gated
+        and (each[0].turned or each[0].consumers == 3) <= plain and shares_few(each[0])
+    ]  # fmt: skip
+    best = min(legal, key=microseconds)
+    c, time = best[0], microseconds(best)
+    once = in_one_wave(m, n, k, b_k_major, ragged) if plain and batch == 1 else None
+    if once and once[1] < GAIN * time:
+        c, time = once
+    if any(ragged):
+        c = replace(c, l2=RAGGED_READ)
+    if grouped and gated and c.bm * c.bn == 128 * 256 and -(-n // c.bn) % 2 == 0:  # rows of A that two CTAs share
+        c = replace(c, cn=2)
+    elif batch > 1 and not (grouped or c.turned) and n <= c.bn * c.cn:  # A is read once: nothing of it is still in L2
+        c = replace(c, swing=False)
+    elif plain and some is WIDE and c.bn == 256 and k > LONG_K and -(-m // 128) % 2 == 0:
+        c = replace(c, cm=2, group=6)
+    return for_output(c, out_bits), time
+
+
+def for_output(c: Config, bits: int) -> Config:
+    """The configuration for results of so many bits.  Values of 32 bits need as many registers as the accumulators, so a tile cannot be kept
+    while the next one begins."""
+    if bits == 16:
+        return c
+    room = 232_448 - 2_048 - c.consumers * 2 * 64 * ROW  # beside the parts of 128 bytes that are being stored
+    return replace(c, overlap=False, stages=min(c.stages, room // ((c.bm + -(-c.bn // 64) * 64) * ROW)))
+
+
+# The next kernel's CTAs begin when this kernel's have started all their copies, and fetch two stages of B before this kernel has ended.
+LATE = {"late": True, "ahead": 2}
+
+
+def tall_of(m: int, n: int, k: int, b_k_major: bool) -> StreamConfig | None:
+    """Of 33 to 128 rows whose products wgmma makes by 64 of them: columns are any multiple of 8, so many that clusters of two, three or four
+    fill the GPU once."""
+    if not 32 < m <= 128 or k < 4096 or not b_k_major:
+        return None
+    if in_thirds(n):
+        parts = 3
+    elif 64 * CLUSTERS[2] < n <= 96 * CLUSTERS[2]:
+        parts = 2
+    elif 1024 <= n <= 2048:
+        parts = 4
+    else:
+        return None
+    deep = 1 if m > 64 else 2
+    return StreamConfig.of(
+        -(-m // 8) * 8, parts, 8 * -(-n // (8 * CLUSTERS[parts])), tall=True, deep=deep, late=True, ahead=2 // deep
+    )
+
+
+@functools.lru_cache(4096)
+def stream_of(m: int, n: int, k: int, b_k_major: bool = True) -> StreamConfig:
+    """64 columns a CTA and K in parts while that leaves multiprocessors idle; 128 columns where they fill the GPU.  CTAs that leave room for
+    others on their multiprocessor let those of the next kernel begin."""
+    if tall := tall_of(m, n, k, b_k_major):
+        return tall
+    rows, tiles = max(8, 1 << (m - 1).bit_length()), -(-n // 64)
+
+    def made(parts, bn, share=1, *more, **told):
+        unit = max(16 if rows > 16 else 8, 8 * share)  # of rows: copies fill those outside of A slowly
+        return StreamConfig.of(-(-m // unit) * unit, parts, bn, share, *more, **told)
+
+    if rows > 128:
+        parts = 2 if 96 < 2 * tiles <= MULTIPROCESSORS else 3 if in_thirds(n) else 4
+        return StreamConfig.of(-(-m // 8) * 8, parts, 64, **LATE)
+    if n > 64 * MULTIPROCESSORS:
+        once = n <= 128 * MULTIPROCESSORS
+        if rows >= 64:
+            return made(1, 128, 4 if once or rows == 64 else 2, 1, once, ahead=AHEAD)
+        return made(1, 128, 1, 2, once, **({} if once else LATE))
+    if MULTIPROCESSORS < 2 * tiles <= 196 and rows in (8, 32, 64):
+        return made(2, 128, 1, 2) if rows == 8 else made(2, 64, 1, 3)
+    if in_thirds(n) and k >= 4096 and rows != 64:
+        if rows <= 16:
+            return made(3, 64, 1, 2, deep=2, ahead=1)
+        return made(3, 64, late=True, **({"ahead": 4} if rows == 128 else {"deep": 2, "ahead": 1}))
+    parts = 1
+    while parts < (4 if rows < 64 else 2) and tiles * parts * 2 <= MULTIPROCESSORS and k >= 512 * parts:
+        parts *= 2
+    if (rows == 16 and parts == 1) or (rows <= 16 and parts == 2):
+        return made(parts, 64, 1, 2, True, deep=2, ahead=1)
+    if parts == 2:
+        return made(parts, 64, deep=2, late=True, ahead=1)
+    if rows < 64:
+        return made(parts, 64, 1, 3 if parts == 4 else 2, True)
+    if rows == 64:
+        return made(1, 64, 1, 2, True)
+    return made(1, 64, 4 if n <= 64 * 112 else 1, 1, True, ahead=AHEAD)
+
+
+@functools.lru_cache(4096)
+def scaled_stream_of(m: int, n: int, k: int) -> StreamConfig | None:
+    """With scales of blocks.  Above 32 rows it is tall, with 48 columns or more of a CTA, as many as there are registers for, where K can be cut
+    so; if not, of up to 64 rows it has 128 columns, and of more there is None, because tiles are quicker."""
+    told = {"scaled": True, "deep": 2, "late": True, "ahead": 1}
+    most = max(1, min(4, k // 512))  # each part has some stages
+    if m > 32:
+        cuts = {parts: 8 * -(-n // (8 * CLUSTERS[parts])) for parts in range(1, most + 1)}
+        parts = next((parts for parts, bn in cuts.items() if bn >= 48), most)
+        if cuts[parts] <= (72 if m > 64 else 112):
+            return StreamConfig.of(-(-m // 8) * 8, parts, cuts[parts], tall=True, **told)
+        if m > 64:
+            return None
+    unit, tiles = 16 if m > 16 else 8, -(-n // 64)
+    rows = -(-m // unit) * unit
+    if tiles > 2 * MULTIPROCESSORS or m > 32:
+        return StreamConfig.of(rows, 1, 128, **told)
+    parts = next((parts for parts in range(most, 1, -1) if tiles <= CLUSTERS[parts]), 1)
+    return StreamConfig.of(rows, parts, 64, 1, 1 + (tiles > MULTIPROCESSORS), True, **told)
+
+
+def streams() -> list[StreamConfig]:
+    """The configurations that `stream_of` chooses among, for `tune`."""
+    sizes = [
+        (m, n, k)
+        for m in (8, 16, 32, 64, 128)
+        for n in (2048, 2112, 4096, 6144, 8192, 16384, 32768)
+        for k in (512, 8192)
+    ]
+    sizes += [
+        (256, 1536, 7168),
+        (256, 4096, 14336),
+        (160, 4096, 4096),
+        (200, 2112, 7168),
+        (100, 8192, 4096),
+        (100, 28672, 4096),
+        (40, 6144, 4096),
+    ]
+    return list(dict.fromkeys(stream_of(*size) for size in sizes))
+
+
+# Products of groups.
+
+
+def grouped_kernel(
+    shape_a, experts: int, n: int, dtype: str, b_k_major: bool, a_width: int, b_width: int, on_gpu: bool,
+    masked: bool = False, activation: str | None = None, by_rows: bool = True, b_by_rows: bool = False,
+):  # fmt: skip
+    """The kernel (A, B, the scales of both if they are e4m3, OFFS) -> C.  `shape_a`: that of all rows of all groups; B has `experts`
+    matrices, C has n columns.  `by_rows`, `b_by_rows`: as of `Epilogue`."""
+    t, k = shape_a
+    kind = NAMES[dtype.removeprefix("torch.")]
+    scaled = kind == e4m3
+    out = bf16 if scaled else kind
+    lie = {"by_rows": by_rows, "b_by_rows": b_by_rows} if scaled else {}
+    epilogue = Epilogue(activation=activation, scales="block" if scaled else None, **lie)
+    each, gated = -(-t // experts), epilogue.gated
+    found = engine(on_gpu, kind, a_width, b_width, width_of(n * 2)) if experts <= MOST_GROUPS else ""
+    if found.startswith("sm_10"):
+        c = blackwell_cut(each, n, experts, gated, scaled)
+        return blackwell_kernel(c, kind, True, b_k_major, out, False, epilogue, True, masked, found)
+    if found:
+        c = (
+            blocks_of(each, n, k, True, gated, experts)
+            if scaled
+            else configuration(each, n, k, experts, 16, b_k_major, True, gated)
+        )
+        c = with_beside(c, k * kind.bits // 8, epilogue)
+        return product_kernel(c, kind, True, b_k_major, out, epilogue=epilogue, grouped=True, masked=masked)
+    widths = min(a_width, 16), min(b_width, 16)
+    return mma_kernel(kind, out, True, b_k_major, *widths, epilogue=epilogue, grouped=True, masked=masked)
+
+
+PARTED = Config(128, 256, 4, swing=False)
+
+
+def parted_kernel(k: int, n: int, experts: int, dtype: str, on_gpu: bool, masked: bool = False):
+    """The kernel (A, G, OFFS) -> C for the products A[rows of group e]^T G[rows of group e]: A (T, K), G (T, N), C (E, K, N).  masked: each
+    group has T / E rows, and OFFS says how many of them count."""
+    kind = NAMES[dtype.removeprefix("torch.")]
+    widths = width_of(k * 2), width_of(n * 2)
+    if experts <= MOST_GROUPS and engine(on_gpu, kind, *widths) == "sm_90a":
+        return product_kernel(PARTED, kind, False, False, kind, parted=True, masked=masked)
+    return mma_kernel(kind, kind, False, False, *(min(each, 16) for each in widths), parted=True, masked=masked)

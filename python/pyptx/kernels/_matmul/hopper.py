@@ -1,0 +1,564 @@
+"""C = A B on Hopper's tensor cores: a persistent kernel of one producer warp and two consumer warpgroups.
+
+    producer     for each tile, for each 128 bytes of K:  wait(empty[stage]), copy a tile of A and one of B, on full[stage]
+    consumers    for each tile, for each 128 bytes of K:  wait(full[stage]), four wgmma, arrive(empty[the stage before])
+
+What surprises, and why:
+
+- CTAs of a cluster that need the same rows of A, or the same columns of B, each fetch a part of them and multicast it.  A stage
+  is therefore free only when the consumers of all CTAs that it goes to have read theirs.
+- One group of wgmma stays in flight while the next is issued; the stage before is released when the newer one is on its way.
+- Accumulators are rounded to 16-bit values in other registers, which are stored (_matmul/store.py) while the first products of the next
+  tile run, two steps of which are in flight.  So the tensor cores wait only for the conversion.  An activation takes longer: accumulators
+  go to other registers, and it takes some columns beside each step of the next tile.
+- Tiles are taken in groups of some rows of tiles, column by column, so that what all CTAs read at one time is close to a square
+  and stays in L2.
+
+A and B may each be stored with K contiguous, or with M (N) contiguous, which is a bit of the instruction; M, N and K may be anything,
+as copies clip what lies outside and fill it with zeros.
+"""
+
+import functools
+from dataclasses import replace
+
+from pyptx import ptx, reg, smem
+from pyptx.kernels._epilogue import NOTHING, Epilogue
+from pyptx.kernels._matmul.ahead import Line
+from pyptx.kernels._matmul.blocks import BlockSums, PairedSums
+from pyptx.kernels._matmul.store import Store, chunk_of
+from pyptx.kernels._matmul.tiles import (
+    CLUSTERS,
+    MOST_GROUPS,
+    ROW,
+    WARPGROUP,
+    WORD,
+    Config,
+    Groups,
+    Operand,
+    Ring,
+    Tiles,
+    address,
+    copied,
+    fetch_maps,
+    keep_ends,
+    kernel_of_tiles,
+    mask,
+    of_batch,
+    quotient,
+    within,
+)
+from pyptx.types import PtxType, b32, bf16, f32, s8, s32, u8, u32, u64
+
+__all__ = ["product_kernel"]
+
+WARPS = 4
+WORKING = 40  # registers of a consumer besides accumulators and what waits to be stored
+# Bytes of shared memory that a CTA may have, less what barriers and gaps between allocations take.
+MOST_SHARED = 232_448 - 1024
+
+
+class Product:
+    """The body of the kernel of one configuration: `write` writes it."""
+
+    def __init__(
+        self, c: Config, a: Operand, b: Operand, out: PtxType, batched: int, epilogue: Epilogue, grouped: bool,
+        masked: bool = False, parted: bool = False,
+    ):  # fmt: skip
+        self.c, self.a, self.b, self.out, self.batched, self.epilogue = c, a, b, out, batched, epilogue
+        self.grouped, self.masked, self.parted = grouped, masked, parted
+        self.columns = c.bn // 2 if epilogue.gated else c.bn  # columns of C in a tile
+        self.acc_type = s32 if a.dtype == s8 else f32
+        self.stage_bytes = a.bytes + b.bytes
+        self.blocks = c.bm // 64 // c.consumers  # blocks of 64 rows that a consumer has
+        self.chunk, self.swizzled = chunk_of(c.bn // c.parts, out.bits)
+        self.swizzled |= c.turned  # the parts of turned tiles are 128 bytes wide
+        self.threads = WARPGROUP * (c.consumers + 1)
+        ahead = c.overlap and epilogue != NOTHING and self.blocks == 1 and epilogue.scales != "block"
+        residual = epilogue.residual
+        self.residual_copied = ahead and residual is not None and residual.bits == out.bits
+        self.ahead = ahead and (residual is None or self.residual_copied)
+        self.packs = not self.ahead or (epilogue.activation is None and residual is None)
+        self.halves = 2 if epilogue.gated else 1
+        self.lines = self.lines_ahead() if self.ahead else []
+        every = self.blocks * (self.columns // self.chunk)
+        self.buffers = self.buffers_ahead() if self.residual_copied else every if c.once else 2
+        # Registers for a thread of the producer and of a consumer, if equal shares (168, or 128 with three consumers) are too few.
+        wide = self.blocks * c.bn >= 192 or (epilogue.scales == "block" and c.bn > 64) or (self.ahead and c.bn >= 112)
+        self.registers = {2: (40, 232) if wide else None, 3: (32, 160)}.get(c.consumers)
+
+    @property
+    def buffer(self) -> int:
+        """The bytes of 64 rows of a chunk, which are stored together."""
+        return 64 * self.chunk * self.out.bits // 8
+
+    @property
+    def at_once(self) -> int:
+        """How many parts of a tile are stored before the next tile begins.  The others wait as accumulators, as many as there are registers for,
+        until its products run, or as values of C, if these are made quickly."""
+        if self.packs:
+            return 0
+        parts = self.columns // self.chunk
+        if not self.c.beside:
+            return parts
+        registers = {1: 255, 2: 168}.get(self.c.consumers) if self.registers is None else self.registers[1]
+        return max(0, parts - (registers - WORKING - self.c.bn // 2) // (self.c.bn // 2 // parts))
+
+    def lines_ahead(self) -> list:
+        """What an epilogue reads of rows and columns, as much as there is room for."""
+        e, room, found = self.epilogue, self.room(2) // self.c.consumers, []
+        lines = [Line("SCALE_A", f32, 64 * 4)] if e.scales == "row" else []
+        if e.bias:
+            lines.append(Line("BIAS", e.bias, self.c.bn * e.bias.bits // 8))
+        if e.scales == "row":
+            lines.append(Line("SCALE_B", f32, self.c.bn * 4))
+        for line in lines:
+            if sum(each.bytes for each in (*found, line)) <= room:
+                found.append(line)
+        return found
+
+    @property
+    def line_bytes(self) -> int:
+        """Of one consumer."""
+        return sum(line.bytes for line in self.lines)
+
+    def room(self, buffers: int) -> int:
+        """The bytes of shared memory that so many buffers a consumer leave."""
+        c, ends = self.c, 4 * MOST_GROUPS * self.grouped
+        return MOST_SHARED - c.stages * self.stage_bytes - c.consumers * buffers * self.buffer - ends
+
+    def buffers_ahead(self) -> int:
+        """How many buffers a consumer has, each for 64 rows of a chunk of C: as many as there is room for, if the residual is fetched there."""
+        lines, parts = self.line_bytes * self.c.consumers, self.columns // self.chunk
+        return next((count for count in range(parts, 2, -1) if self.room(count) >= lines), min(parts, 2))
+
+    def write(self, A, B, C, OFFS=None, **more):
+        c, self.more = self.c, more
+        self.maps = A.tma_desc(), B.tma_desc(), C.tma_desc()
+        if c.turned:
+            self.maps = self.maps[1], self.maps[0], self.maps[2]
+        self.ring = smem.alloc(u8, c.stages * self.stage_bytes, align=1024)
+        self.staged = self.ring if c.once else smem.alloc(u8, c.consumers * self.buffers * self.buffer, align=1024)
+        self.full, self.empty = smem.mbarrier(c.stages), smem.mbarrier(c.stages)
+        if self.lines:
+            self.kept = smem.alloc(b32, c.consumers * self.line_bytes // 4)
+        if self.residual_copied:
+            self.residual_map = more["RESIDUAL"].tma_desc()
+            self.arrived = smem.mbarrier(c.consumers * (self.columns // self.chunk))
+        thread = reg.from_(ptx.special.tid.x(), u32)
+        warpgroup = thread >> 7
+        with ptx.if_(thread == 32):
+            fetch_maps((*self.maps, self.residual_map) if self.residual_copied else self.maps)
+        with ptx.if_(thread == 0):
+            for stage in range(c.stages):
+                ptx.mbarrier.init(self.full[stage], 1)
+                ptx.mbarrier.init(self.empty[stage], (c.cm + c.cn - 1) * c.consumers * WARPS)
+            if self.residual_copied:
+                for part in range(c.consumers * (self.columns // self.chunk)):
+                    ptx.mbarrier.init(self.arrived[part], 1)
+            ptx.fence.mbarrier_init()
+        if c.cm * c.cn > 1:
+            ptx.cluster.sync()
+        else:
+            ptx.bar.sync(0)
+        if c.ahead:
+            with ptx.if_(thread == 0):
+                self.fetch_ahead()
+        # What stands above may run while the kernel before this one ends; the next kernel's may run beside this one.
+        ptx.griddepcontrol.wait()
+        ptx.griddepcontrol.launch_dependents()
+        if self.grouped or c.inside:
+            (self.pointer,) = ptx.global_ptrs(C)
+        if self.grouped:
+            self.ends = smem.alloc(u32, MOST_GROUPS)
+            keep_ends(OFFS, self.ends, thread, self.threads)
+        if self.parted:
+            self.ends = smem.alloc(u32, MOST_GROUPS)
+            keep_ends(OFFS, self.ends, thread, self.threads, "L")
+        self.steps, self.first_step = (ptx.param(u32, "K") + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1), 0
+        if c.parts > 1:
+            self.split_steps()
+        elif c.overlap and self.epilogue.scales == "block":  # two steps at least; a step beyond K copies zeros
+            steps, self.steps = self.steps, reg.scalar(u32)
+            ptx.inst.max.u32(self.steps, steps, 2)
+        with ptx.if_(warpgroup == 0):
+            if self.registers:
+                ptx.setmaxnreg(self.registers[0], inc=False)
+            with ptx.if_(thread == 0):
+                self.produce()
+            if c.parts > 1:
+                ptx.cluster.sync()  # as the consumers do
+        with ptx.else_():
+            if self.registers:
+                ptx.setmaxnreg(self.registers[1], inc=True)
+            self.consume(thread & 127, warpgroup - 1)
+        if c.ctas > 1:
+            ptx.cluster.sync()  # others may still read this CTA's memory, or arrive at its barriers
+        ptx.ret()
+
+    def split_steps(self):
+        """Sets this CTA's part of K: `steps` from `first_step` on, at least one.  A step beyond K copies zeros."""
+        self.part = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
+        shift, steps = self.c.parts.bit_length() - 1, reg.scalar(u32)
+        ptx.inst.max.u32(steps, self.steps, self.c.parts)
+        self.first_step = (self.part * steps) >> shift
+        self.steps = (((self.part + 1) * steps) >> shift) - self.first_step
+
+    def tiles(self, role: str) -> Tiles:
+        if self.grouped:
+            return Groups(self.c, self.columns, self.ends, role, self.masked)
+        return Tiles(self.c, self.batched, self.columns)
+
+    def fetch_ahead(self):
+        """Fetches the first steps of B to L2, before the kernel ahead has ended.  If that one still writes B, it writes it to L2, too."""
+        c, tiles = self.c, Tiles(self.c, False, self.columns)
+        row, column = tiles.place(tiles.first, tiles.down(ptx.param(u32, tiles.rows)))
+        of = (self.a, self.maps[0], tiles.rn, row) if c.turned else (self.b, self.maps[1], tiles.rm, column)
+        operand, tensor_map, rank, start = of
+        k = reg.scalar(u32, init=0)
+        for _ in range(c.ahead):
+            for _, where in self.part_of(operand, rank, (start, k, None))[1]:
+                ptx.tensor_copy.prefetch(tensor_map, where)
+            k += self.a.bk
+
+    # The producer.
+
+    def produce(self):
+        c, tiles = self.c, self.tiles("produce")
+        ring = Ring(c.stages)
+        base = address(self.ring)
+        shared_a = mask(((1 << c.cn * c.cm) - 1) // ((1 << c.cm) - 1), tiles.rm) if c.cn > 1 else None
+        shared_b = mask((1 << c.cm) - 1, tiles.rn * c.cm) if c.cm > 1 else None
+        step = reg.scalar(s32, init=-self.a.bk if c.swing else self.a.bk)
+        hints = [None, None]
+        if c.ahead:
+            hints[not c.turned] = reg.scalar(u64)
+            ptx.inst.createpolicy.fractional.L2__evict_first.b64(hints[not c.turned])
+        for row, column, batch, expert, *_ in tiles.places():
+            k = reg.scalar(u32, init=0) if c.parts == 1 else copied(self.first_step * self.a.bk)
+            if c.swing:
+                # (A predicate that is negated for each tile would be shorter; ptxas 13.0 reads it behind the negation.)
+                ptx.inst.neg.s32(step, step)
+                ptx.inst.selp.b32(k, (self.steps - 1) * self.a.bk, 0, step < 0)
+            steps = self.steps
+            if self.parted:
+                k, lines = self.lines_of(batch)
+                steps, batch = (lines + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1), None
+            for _ in ptx.range_(0, steps, dtype=u32):
+                full = self.full[ring.stage]
+                ptx.mbarrier.wait(self.empty[ring.stage], ring.parity ^ 1)
+                ptx.mbarrier.arrive_expect_tx(full, self.stage_bytes)
+                to = base + ring.stage * self.stage_bytes
+                of_b = expert if self.grouped else batch
+                for operand, tensor_map, rank, offset, start, multicast, hint in (
+                    (self.a, self.maps[0], tiles.rn, 0, (row, k, batch), shared_a, hints[0]),
+                    (self.b, self.maps[1], tiles.rm, self.a.bytes, (column, k, of_b), shared_b, hints[1]),
+                ):
+                    first, copies = self.part_of(operand, rank, start)
+                    into = to + first if operand.share > 1 else to
+                    for at, where in copies:
+                        there = ptx.addr(into, offset + at)
+                        ptx.tensor_copy.load(there, tensor_map, where, full, multicast_mask=multicast, cache_hint=hint)
+                ptx.inst.add.s32(k, k, step)
+                ring.advance()
+
+    def part_of(self, operand: Operand, rank, start):
+        """This CTA's part of the tile that begins at `start` (row, k, matrix of a batch): (the part's first byte in the tile, copies), where each
+        copy is (its first byte in the part, its coordinates)."""
+        (row, k, batch), first = start, 0
+        if operand.share > 1:
+            rows, along, size = operand.part
+            row, k = row + rank * rows if rows else row, k + rank * along if along else k
+            first = rank * size
+        places = [(at, operand.where(row, rows, k)) for rows, at in operand.copies()]
+        return first, [(at, (*where, *of_batch(self.batched, batch))) for at, where in places]
+
+    # A consumer.
+
+    def consume(self, thread, consumer):
+        c = self.c
+        self.position = Ring(c.stages)
+        start = address(self.ring)
+        mine = consumer * (self.blocks * 64 * ROW)
+        self.desc_a = self.a.descriptor(start + mine)
+        self.desc_b = self.b.descriptor(start + self.a.bytes)
+        self.prepare_release(thread)
+        self.acc = [reg.array(self.acc_type, c.bn // 2) for _ in range(self.blocks)]
+        if c.parts > 1:
+            for _ in self.tiles("consume").places(self.begin):
+                self.sum(None)
+                self.leave(thread, consumer)
+            ptx.cluster.sync()
+            self.gather(thread, consumer)
+            return
+        store = Store(self, thread, consumer, self.columns)
+        first = consumer * (self.blocks * 64)
+        if self.epilogue.scales == "block":
+            sums = (PairedSums if c.overlap else BlockSums)(self, store, thread)
+            for place in self.tiles("consume").places(sums.ahead):
+                sums.sum(place._replace(row=place.row + first))
+            sums.end()
+            store.finish()
+            return
+        for place in self.tiles("consume").places(None if self.parted else self.begin):
+            place = place._replace(row=place.row + first)
+            if self.parted:
+                self.sum_lines(store, thread + consumer * WARPGROUP, place.batch)
+            else:
+                self.sum(store, place)
+            if c.once:  # the other consumers may still multiply what lies where this one stages its result
+                ptx.bar.sync(c.consumers + 1, WARPGROUP * c.consumers)
+            if not self.ahead:
+                store.keep(place)
+            store.turn(self.acc)
+            if not c.overlap:
+                store.all()
+        if c.overlap:
+            store.all()
+        store.finish()
+
+    # Parts of K: each CTA of a cluster leaves its sums in shared memory, in place of the stages; then each adds up a part of the columns
+    # over all CTAs.  Neighbouring threads have neighbouring words of 16 bytes: four accumulators.
+
+    def leave(self, thread, consumer):
+        """Stores the accumulators to shared memory.  If there are two parts, it stores only the other CTA's columns, and moves its own to the
+        front of the accumulators."""
+        ptx.bar.sync(1, WARPGROUP * self.c.consumers)  # the other consumer may still multiply
+        at = self.words_at(thread, consumer)
+        words = [four for acc in self.acc for four in fours(acc)]
+        if self.c.parts > 2:
+            for i, four in enumerate(words):
+                ptx.inst.st.shared.v4.b32(ptx.addr(at, i * WARPGROUP * WORD), four)
+            return
+        half = self.c.bn // 16
+        pairs = [(i, i + half) for i in range(len(words)) if i // half % 2 == 0]
+        with ptx.if_(self.part == 0):
+            for _, i in pairs:
+                ptx.inst.st.shared.v4.b32(ptx.addr(at, i * WARPGROUP * WORD), words[i])
+        with ptx.else_():
+            for i, other in pairs:
+                ptx.inst.st.shared.v4.b32(ptx.addr(at, i * WARPGROUP * WORD), words[i])
+                for into, value in zip(words[i], words[other], strict=True):
+                    ptx.inst.mov.b32(into, value)
+
+    def words_at(self, thread, consumer):
+        """The address of the thread's first word."""
+        return address(self.ring) + (consumer * (self.blocks * self.c.bn // 8 * WARPGROUP) + thread) * WORD
+
+    def gather(self, thread, consumer):
+        c = self.c
+        columns = c.bn // c.parts
+        words = columns // 8  # of a block of 64 rows
+        at = self.words_at(thread, consumer) + self.part * (words * WARPGROUP * WORD)
+        if c.parts == 2:  # x + y is y + x, so both orders give the same bits
+            sums, ranks = [acc[: columns // 2] for acc in self.acc], [self.part ^ 1]
+        else:
+            sums, ranks = [reg.array(self.acc_type, columns // 2) for _ in range(self.blocks)], range(c.parts)
+        there = [reg.scalar(u32) for _ in ranks]
+        for rank, each in zip(ranks, there, strict=True):
+            ptx.inst.mapa.shared__cluster.u32(each, at, rank)
+        combine = ptx.inst.add.f32 if self.acc_type == f32 else ptx.inst.add.s32
+        for block, acc in enumerate(sums):
+            for i, four in enumerate(fours(acc)):
+                offset = (block * (c.bn // 8) + i) * WARPGROUP * WORD
+                peers = there
+                if c.parts > 2:
+                    ptx.inst.ld.shared__cluster.v4.b32(four, ptx.addr(there[0], offset))
+                    peers = there[1:]
+                for peer in peers:
+                    more = [reg.scalar(self.acc_type) for _ in four]
+                    ptx.inst.ld.shared__cluster.v4.b32(more, ptx.addr(peer, offset))
+                    for into, value in zip(four, more, strict=True):
+                        combine(into, into, value)
+        store = Store(self, thread, consumer, columns)
+        for place in self.tiles("gather").places():
+            row, column = place.row + consumer * (self.blocks * 64), place.column + self.part * columns
+            store.keep(place._replace(row=row, column=column))
+            store.convert(sums)
+            store.all()
+        store.finish()
+
+    def begin(self):
+        """Begins a tile, whose place need not be known."""
+        self.issue(self.acc, True)
+        ptx.inst.mov.u32(self.before, self.position.stage)
+        self.position.advance()
+
+    def sum(self, store: "Store | None", place=None):
+        """Adds up the products of a tile that has begun; the tile before is stored beside the first of them, of which two are in flight."""
+        work = [functools.partial(store.if_waiting, write) for write in store.later()] if self.c.overlap else []
+        if self.ahead:
+            work.append(lambda: store.fetch(place))
+            if self.residual_copied:
+                work.append(store.ahead.fetch_residual)
+        for k, write in enumerate(work):
+            with ptx.if_(self.steps > k + 1):
+                self.issue(self.acc, False)
+            write()
+            with ptx.if_(self.steps > k + 1):
+                self.step()
+        for _ in ptx.range_(len(work) + 1, self.steps, dtype=u32):
+            self.issue(self.acc, False)
+            self.step()
+        ptx.wgmma.wait_group(0)
+        self.release(self.before)
+
+    def step(self):
+        """Waits for the products of the stage before the newest, and frees it."""
+        ptx.wgmma.wait_group(1)
+        self.release(self.before)
+        ptx.inst.mov.u32(self.before, self.position.stage)
+        self.position.advance()
+
+    def issue(self, accumulators, first: bool):
+        """Starts the products of one stage.  `first`: they replace what the accumulators hold, instead of being added."""
+        c, at = self.c, self.position
+        ptx.mbarrier.wait(self.full[at.stage], at.parity)
+        words = reg.scalar(u64)
+        ptx.inst.mul.wide.u32(words, at.stage, self.stage_bytes // WORD)
+        a, b = self.desc_a + words, self.desc_b + words
+        ptx.wgmma.fence()
+        for step in range(ROW // 32):
+            for number, acc in enumerate(accumulators):
+                ptx.wgmma.mma_async(
+                    shape=(64, c.bn, 256 // self.a.dtype.bits),
+                    dtype_d=self.acc_type,
+                    dtype_a=self.a.multiplied,
+                    dtype_b=self.b.multiplied,
+                    d=acc,
+                    a=a + (step * self.a.step + number * 64 * ROW // WORD),
+                    b=b + step * self.b.step,
+                    scale_d=not (first and step == 0),
+                    trans_a=int(not self.a.k_major),
+                    trans_b=int(not self.b.k_major),
+                )
+        ptx.wgmma.commit_group()
+
+    # Products of groups of lines of K.
+
+    def lines_of(self, group):
+        """(the first line of a group, how many lines it has)."""
+        at, end, start = address(self.ends) + group * 4, reg.scalar(u32), reg.scalar(u32, init=0)
+        ptx.inst.ld.shared.u32(end, ptx.addr(at))
+        if self.masked:
+            within(start, end, group, quotient(ptx.param(u32, "K"), ptx.param(u32, "L")))
+        else:
+            ptx.inst.ld.shared.u32(start, ptx.addr(at, -4), pred=group > 0)
+            ptx.inst.min.u32(start, start, ptx.param(u32, "K"))
+            within(start, end, None, None, "K")
+        return start, end - start
+
+    def sum_lines(self, store: Store, thread, group):
+        """Adds up the products of a group's lines; the tile before is stored beside the first of them."""
+        for acc in self.acc:
+            for each in acc:
+                ptx.inst.mov.b32(each, 0)
+        _, left = self.lines_of(group)
+        later, shift = reg.scalar(u32, init=0), self.a.bk.bit_length() - 1
+        steps = (left + (self.a.bk - 1)) >> shift
+        work = store.later() if self.c.overlap else []
+        for k, write in enumerate(work):
+            with ptx.if_(steps > k):
+                self.issue_lines(thread, left)
+            store.if_waiting(write)
+            with ptx.if_(steps > k):
+                self.step_lines(left, later)
+        for _ in ptx.range_(len(work), steps, dtype=u32):
+            self.issue_lines(thread, left)
+            self.step_lines(left, later)
+        ptx.wgmma.wait_group(0)
+        with ptx.if_(later == 1):
+            self.release(self.before)
+
+    def issue_lines(self, thread, left):
+        """Starts the products of a stage.  The last one of a group also has lines behind it, which become zeros in shared memory."""
+        with ptx.if_(left < self.a.bk):
+            ptx.mbarrier.wait(self.full[self.position.stage], self.position.parity)
+            self.clear(thread, left)
+        self.issue(self.acc, False)
+
+    def step_lines(self, left, later):
+        """Waits for the products of the stage before the newest, and frees it.  `later`: 0 for the first, before which there is none."""
+        ptx.wgmma.wait_group(1)
+        with ptx.if_(later == 1):
+            self.release(self.before)
+        ptx.inst.mov.u32(self.before, self.position.stage)
+        ptx.inst.mov.u32(later, 1)
+        left -= self.a.bk
+        self.position.advance()
+
+    def clear(self, thread, first):
+        """Writes zeros to the lines from `first` on, in all blocks (128 bytes wide) of the stage."""
+        threads, zero = self.c.consumers * WARPGROUP, reg.scalar(b32, init=0)
+        start = address(self.ring) + self.position.stage * self.stage_bytes
+        for i in range(self.stage_bytes // WORD // threads):
+            word = thread + i * threads
+            outside = ((word >> 3) & (self.a.bk - 1)) >= first
+            ptx.inst.st.shared.v4.b32(ptx.addr(start + word * WORD), [zero] * 4, pred=outside)
+        ptx.fence.proxy_async_shared_cta()
+        ptx.bar.sync(self.c.consumers + 1, threads)
+
+    def prepare_release(self, thread):
+        c = self.c
+        self.before = reg.scalar(u32)
+        lane = thread & 31
+        self.releases = lane < c.cm + c.cn - 1
+        if c.cm * c.cn > 1:  # this CTA and those that copy to it: of its columns, and then of its rows, itself left out
+            rank, self.there = reg.from_(ptx.sreg("%cluster_ctarank"), u32), reg.scalar(u32)
+            rm, rn, other = rank & (c.cm - 1), rank >> (c.cm.bit_length() - 1), reg.scalar(u32)
+            ptx.inst.add.u32(other, rank - rm, lane)
+            with ptx.if_(lane >= c.cm):
+                ptx.inst.mad.lo.u32(other, (rn + (lane - c.cm + 1)) & (c.cn - 1), c.cm, rm)
+            ptx.inst.mapa.shared__cluster.u32(self.there, address(self.empty), other)
+
+    def release(self, stage):
+        if self.c.cm * self.c.cn > 1:
+            ptx.mbarrier.arrive_cluster(ptx.addr(self.there + stage * 8), pred=self.releases)
+        else:
+            ptx.mbarrier.arrive(self.empty[stage], pred=self.releases)
+
+
+def fours(registers) -> list:
+    return [[registers[i + j] for j in range(4)] for i in range(0, len(registers), 4)]
+
+
+@functools.cache
+def product_kernel(
+    c: Config,
+    dtype: PtxType,
+    a_k_major=True,
+    b_k_major=True,
+    out: PtxType = bf16,
+    batched: int = 0,
+    epilogue=NOTHING,
+    grouped=False,
+    masked=False,
+    parted=False,
+):
+    """The kernel (A, B, ...) -> C of one configuration.
+
+    A is (M, K), or (K, M) if it is not K-major; B is (N, K), or (K, N); with a gated activation it is (2, N, K), or (K, 2, N).
+    batched: how many dimensions there are before these, up to 2.
+    grouped: B has E matrices, and OFFS has, for each, the row of A behind its last one.  masked: each matrix has M / E rows of A, and OFFS
+        says how many of them count.
+    parted: A (K, M) and B (K, N) have a product for each group of lines of K, C (L, M, N); OFFS has the line behind each group's last one.
+        masked: each group has K / L lines, and OFFS says how many of them count.
+    """
+    bk = ROW * 8 // dtype.bits
+    a = Operand(dtype, a_k_major, c.bm, c.cn, bk)
+    b = Operand(dtype, b_k_major, c.bn, c.cm, bk, epilogue.gated)
+    if c.turned:
+        if out.bits != 16 or grouped or epilogue != NOTHING or c.parts > 1:
+            raise ValueError(f"{c}: turned, a product has values of 16 bits, and no groups, epilogue or parts of K")
+        a, b = (replace(b, rows=c.bm, share=c.cn), replace(a, rows=c.bn, share=c.cm))
+    if parted and (a_k_major or b_k_major or c.cm * c.cn * c.parts > 1 or c.swing or epilogue != NOTHING):
+        raise ValueError(f"{c}: groups of lines of K want A (K, M), B (K, N), and no clusters or swing")
+    product = Product(c, a, b, out, int(batched or parted), epilogue, grouped, masked, parted)
+    if epilogue.scales == "block" and (product.blocks > 1 or c.overlap != (c.bn <= 128)):
+        raise ValueError(f"{c}: with scales of blocks, a warpgroup has 64 rows, and tiles of up to 128 columns overlap")
+    if c.parts > 1 and (c.cm * c.cn > 1 or c.bm * c.bn * 4 > c.stages * product.stage_bytes):
+        raise ValueError(f"{c}: parts of K want one tile a cluster, and room for it in the stages")
+    unit = max(product.chunk, 0 if b_k_major else 64)  # copies of B (K, N) are 64 columns wide
+    if epilogue.gated and (c.cm * c.parts > 1 or product.columns % unit):
+        raise ValueError(f"{c}: gates and ups want no clusters along M or K, and a multiple of {2 * unit} columns")
+    name = "grouped_matmul" if grouped else "parted_matmul" if parted else "matmul"
+    return kernel_of_tiles(product, name, CLUSTERS[c.ctas], product.threads, lines=64, arch="sm_90a")

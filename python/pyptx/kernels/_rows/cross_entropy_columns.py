@@ -1,0 +1,298 @@
+"""Cross entropy where the classes are not the last dimension, against indices: X (L, N, W) over N, T (L, W), as it lies.
+
+A thread has some neighbouring columns of W, 16 bytes of each class, and goes over all classes.  The forward reads X once: of each column a thread
+keeps the largest value so far and a sum relative to it, which the backward takes from memory.  The formulas are those of cross_entropy.py.
+"""
+
+import functools
+import inspect
+import math
+
+from pyptx import Tile, kernel, ptx, reg
+from pyptx.kernels._registers import (
+    LOAD,
+    STORE,
+    add,
+    apply,
+    beyond,
+    constant,
+    copied,
+    element,
+    exp,
+    fetched,
+    fma,
+    log,
+    move,
+    mul,
+    narrowed,
+    neg,
+    reciprocal,
+    registers,
+    sub,
+    tree,
+)
+from pyptx.kernels._rows.agreement import Agreement
+from pyptx.kernels._rows.columns import THREADS, Columns, ctas_of
+from pyptx.kernels._rows.losses import ONE, finish, finite, index_at
+from pyptx.kernels._rows.losses import THREADS as ADDING
+from pyptx.kernels._rows.split import Split
+from pyptx.kernels._rows.totals import LOWEST, below
+from pyptx.types import f32, pred, u32
+
+__all__ = ["make_column_losses", "make_column_parts", "make_reduced_columns"]
+
+COLUMNS, PARTS = Tile("L", "W", f32, align=16), Tile("P", 2, f32)
+
+
+class Targets:
+    """Of each column the true class: whether it is `ignored` or one of the classes, and its number, 2^32 - 1 for no class."""
+
+    def __init__(self, columns: Columns, T, ignore_index: int):
+        place, size = columns.of_columns(T), T.dtype.bits // 8
+        indices = [index_at(T.dtype, ptx.addr(place, j * size)) for j in range(columns.vector)]
+        self.ignored, self.inside, self.numbers = [], [], []
+        for index in indices:
+            ignored, inside, number = reg.scalar(pred), reg.scalar(pred), reg.scalar(u32)
+            ptx.inst.setp.eq.s64(ignored, index, ignore_index)
+            ptx.inst.setp.lt.u64(inside, index, columns.n)
+            ptx.inst.cvt.u32.u64(number, index)
+            ptx.inst.selp.b32(number, number, 0xFFFFFFFF, inside)
+            for into, each in ((self.ignored, ignored), (self.inside, inside), (self.numbers, number)):
+                into.append(each)
+
+    def weights(self, V) -> list:
+        """Of the true classes; 0 of no class."""
+        return [
+            element(fetched(V.dtype, ptx.addr(place_of(V, number)), pred=inside), V.dtype)
+            for number, inside in zip(self.numbers, self.inside, strict=True)
+        ]
+
+
+def place_of(V, number):
+    (pointer,) = ptx.global_ptrs(V)
+    return beyond(pointer, number, V.dtype.bits // 8)
+
+
+def weight_of(V, number):
+    """The weight of a class, a register or an integer."""
+    if isinstance(number, int):
+        (pointer,) = ptx.global_ptrs(V)
+        where = ptx.addr(pointer, number * V.dtype.bits // 8)
+    else:
+        where = ptx.addr(place_of(V, number))
+    return element(fetched(V.dtype, where), V.dtype)
+
+
+def losses_of(columns: Columns, T, V, ignore_index: int, smoothing: float):
+    """(the losses of the thread's columns, what each weighs in the mean, their largest elements, their sums of exponentials)."""
+    X, vector = columns.X, columns.vector
+    largest, total = ([constant(value) for _ in range(vector)] for value in (LOWEST, 0.0))
+    pulled, weights = [constant(0.0) for _ in range(vector)], constant(0.0)
+    middle = [finite(each) for each in columns.loaded(0, 1)[0]] if smoothing else []
+
+    def batch(number, x):
+        for j in range(vector):
+            before = copied(largest[j])
+            for each in x:
+                ptx.inst.max.NaN.f32(largest[j], largest[j], each[j])
+            ptx.inst.mul.rn.f32(total[j], total[j], exp(sub(before, largest[j])))
+            ptx.inst.add.f32(total[j], total[j], tree([below(each[j], largest[j]) for each in x], ptx.inst.add.f32))
+        for i, each in enumerate(x) if smoothing else ():
+            w = weight_of(V, number + i) if V else constant(1.0)
+            ptx.inst.add.f32(weights, weights, w)
+            for j in range(vector):
+                ptx.inst.fma.rn.f32(pulled[j], w, sub(each[j], middle[j]), pulled[j])
+
+    columns.batches(batch)
+    targets, losses, counted = Targets(columns, T, ignore_index), [], []
+    own = targets.weights(V) if V else [constant(1.0) for _ in range(vector)]
+    base, size = columns.address(X), X.dtype.bits // 8
+    found = []
+    for j, (number, inside) in enumerate(zip(targets.numbers, targets.inside, strict=True)):
+        place = beyond(base, number, columns.pitch(X))
+        found.append(fetched(X.dtype, ptx.addr(place, j * size), pred=inside))
+    for j, bits in enumerate(found):
+        lines = log(total[j])
+        loss = sub(lines, sub(element(bits, X.dtype), largest[j]))
+        ptx.inst.selp.f32(loss, loss, math.nan, targets.inside[j])
+        loss = mul(loss, own[j]) if V else loss
+        if smoothing:
+            share = smoothing / columns.n
+            pull = fma(neg(weights), sub(largest[j], middle[j]), pulled[j])
+            loss = add(mul(loss, 1 - smoothing), mul(sub(mul(weights, lines), pull), share))
+        weight = copied(own[j])
+        for value in (loss, weight):
+            ptx.inst.mov.f32(value, 0.0, pred=targets.ignored[j])
+        losses.append(loss)
+        counted.append(weight)
+    return losses, counted, largest, total
+
+
+def gradients_of(columns: Columns, T, V, g: list, TOP, TOTAL, DX, ignore_index: int, smoothing: float):
+    """Writes the gradient of X, for the gradients `g` of the losses of the thread's columns."""
+    vector, targets = columns.vector, Targets(columns, T, ignore_index)
+    top, total = columns.load(TOP), columns.load(TOTAL)
+    weights = (
+        tree([weight_of(V, i) for i in range(columns.n)], ptx.inst.add.f32) if V and smoothing else float(columns.n)
+    )
+    true, everywhere, scales = [], [], []
+    own = targets.weights(V) if V else None
+    for j in range(vector):
+        ptx.inst.selp.f32(g[j], g[j], math.nan, targets.inside[j])
+        ptx.inst.mov.f32(g[j], 0.0, pred=targets.ignored[j])
+        amount = mul(g[j], 1 - smoothing) if smoothing else g[j]
+        true.append(mul(amount, own[j]) if V else amount)
+        sums = true[j]
+        if smoothing:
+            everywhere.append(mul(g[j], -smoothing / columns.n))
+            sums = sub(sums, mul(everywhere[j], weights))
+        scales.append(mul(sums, reciprocal(total[j])))
+    size = columns.vector * DX.dtype.bits // 8
+
+    def batch(number, x):
+        for i, (place, each) in enumerate(zip(columns.places(DX, number, len(x)), x, strict=True)):
+            w = weight_of(V, number + i) if V and smoothing else None
+            values = []
+            for j in range(vector):
+                value = mul(below(each[j], top[j]), scales[j])
+                if smoothing:
+                    value = add(value, mul(everywhere[j], w) if V else everywhere[j])
+                ptx.inst.sub.f32(value, value, true[j], pred=targets.numbers[j] == number + i)
+                values.append(value)
+            move(STORE, place, 0, narrowed(values, DX.dtype), size, pred=columns.inside)
+
+    columns.batches(batch)
+
+
+class Parts:
+    """The sums of the losses of CTAs and of their weights, as `finish` asks for them."""
+
+    def __init__(self, parts, mean: bool):
+        self.parts, self.mean, self.rows = parts, mean, ptx.param(u32, "P")
+
+    def sums(self, first, step) -> list:
+        totals = [constant(0.0), constant(0.0)]
+        (pointer,) = ptx.global_ptrs(self.parts)
+        for at in ptx.range_(first, self.rows, step):
+            found = registers(f32, 2)
+            move(LOAD, beyond(pointer, at, 8), 0, found, 8)
+            for total, value in zip(totals, found, strict=True):
+                ptx.inst.add.f32(total, total, value)
+        return totals
+
+
+def of_weights(function, w_type):
+    """The body, without V if there are no weights."""
+    if w_type:
+        return function
+    parameters = [each for name, each in inspect.signature(function).parameters.items() if name != "V"]
+
+    @functools.wraps(function)
+    def body(X, T, *more, **told):
+        return function(X, T, None, *more, **told)
+
+    body.__signature__ = inspect.Signature(parameters)
+    return body
+
+
+class Launch:
+    """What kernels of columns have in common."""
+
+    def __init__(self, split, x_type, target_type, w_type):
+        self.wide, self.w_type = split.func == Split.wide, w_type
+        weight = [Tile("N", w_type, align=16)] if w_type else []
+        self.inputs = Tile("L", "N", "W", x_type, align=16), Tile("L", "W", target_type, align=16), *weight
+
+    def begin(self, X, vector: int) -> Columns:
+        if self.wide:
+            ptx.griddepcontrol.wait()
+            ptx.griddepcontrol.launch_dependents()
+        return Columns(X, vector)
+
+    def kernel(self, function, more, outputs, **told):
+        return kernel(
+            in_specs=(*self.inputs, *more),
+            out_specs=outputs,
+            raw_params=[("u32", "W")],
+            grid=lambda L, W, vector: (ctas_of(L, W, vector), 1, 1),
+            block=(THREADS, 1, 1),
+            reqntid=True,
+            dependent_launch=self.wide,
+            arch="sm_90" if self.wide else "sm_80",
+            **told,
+        )(of_weights(function, self.w_type))
+
+
+def make_column_losses(split, x_type, target_type, w_type=None):
+    """The kernel of the losses of columns, with their largest elements and sums of exponentials, and its backward."""
+    launch = Launch(split, x_type, target_type, w_type)
+
+    def column_losses(X, T, V, L, TOP, TOTAL, *, vector=1, ignore_index=-100, label_smoothing=0.0):
+        columns = launch.begin(X, vector)
+        losses, _, *found = losses_of(columns, T, V, ignore_index, label_smoothing)
+        for tensor, values in zip((L, TOP, TOTAL), (losses, *found), strict=True):
+            columns.store(tensor, values)
+        ptx.ret()
+
+    def column_losses_backward(X, T, V, TOP, TOTAL, G, DX, *, vector=1, ignore_index=-100, label_smoothing=0.0):
+        columns = launch.begin(X, vector)
+        gradients_of(columns, T, V, columns.load(G), TOP, TOTAL, DX, ignore_index, label_smoothing)
+        ptx.ret()
+
+    return (
+        launch.kernel(column_losses, (), (COLUMNS,) * 3, batch="L"),
+        launch.kernel(column_losses_backward, (COLUMNS,) * 3, launch.inputs[:1], batch="L"),
+    )
+
+
+def make_column_parts(split, x_type, target_type, w_type=None):
+    """The same with the sums of each CTA in place of the losses.  What follows it has the gradient."""
+    launch = Launch(split, x_type, target_type, w_type)
+
+    def column_parts(X, T, V, S, TOP, TOTAL, *, vector=1, ignore_index=-100, label_smoothing=0.0):
+        columns = launch.begin(X, vector)
+        *sums, largest, total = losses_of(columns, T, V, ignore_index, label_smoothing)
+        columns.store(TOP, largest)
+        columns.store(TOTAL, total)
+        sums = [tree(each, ptx.inst.add.f32) for each in sums]
+        for each in sums:
+            ptx.inst.selp.f32(each, each, 0.0, columns.inside)
+        thread = columns.thread
+        agree = Agreement(Split(1, 1, THREADS), thread, thread & 31, thread >> 5, None, None)
+        sums = agree.sums(sums)
+        with ptx.if_(thread == 0):
+            (pointer,) = ptx.global_ptrs(S)
+            move(STORE, beyond(pointer, columns.cta, 8), 0, sums, 8)
+        ptx.ret()
+
+    return launch.kernel(column_parts, (), (PARTS, COLUMNS, COLUMNS)), None
+
+
+def make_reduced_columns(split, x_type, target_type, w_type, *_):
+    """Of the sums of CTAs: the mean or the sum of all losses, and its backward."""
+    launch = Launch(split, x_type, target_type, w_type)
+
+    def reduced_columns(
+        X, T, V, S, TOP, TOTAL, Y, SCALE, *, mean=True, vector=1, ignore_index=-100, label_smoothing=0.0
+    ):
+        finish(Parts(S, mean), 1, None, reg.from_(ptx.special.tid.x(), u32), Y, SCALE)
+        ptx.ret()
+
+    def reduced_columns_backward(
+        X, T, V, TOP, TOTAL, SCALE, G, DX, *, vector=1, ignore_index=-100, label_smoothing=0.0
+    ):
+        columns = launch.begin(X, vector)
+        g = mul(*(apply(ptx.inst.ld.global_.nc.f32, ptx.addr(place)) for place in ptx.global_ptrs(G, SCALE)))
+        of_columns = [copied(g) for _ in range(vector)]
+        gradients_of(columns, T, V, of_columns, TOP, TOTAL, DX, ignore_index, label_smoothing)
+        ptx.ret()
+
+    forward = kernel(
+        in_specs=(*launch.inputs, PARTS, COLUMNS, COLUMNS),
+        out_specs=(ONE, ONE),
+        raw_params=[("u32", "P")],
+        block=(ADDING, 1, 1),
+        reqntid=True,
+        arch="sm_80",
+    )(of_weights(reduced_columns, w_type))
+    return forward, launch.kernel(reduced_columns_backward, (COLUMNS, COLUMNS, ONE, ONE), launch.inputs[:1])
