@@ -36,6 +36,7 @@ from pyptx.kernels._matmul.choice import (  # noqa: E402
     kernel_of,
     stream_of,
     streams,
+    with_tail,
 )  # fmt: skip
 from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul.mma import mma_kernel  # noqa: E402
@@ -151,6 +152,29 @@ def test_tiles_that_end_with_the_matrix(clusters, majors, monkeypatch):
     stored = a if majors[0] else a.mT.contiguous(), b.mT.contiguous() if majors[1] else b
     with pyptx.simulator(check="all"):
         assert distance(kernel(*stored), a.double() @ b.double()) < 5e-3
+
+
+@pytest.mark.parametrize("k", [72, 96, 112, 264])
+@pytest.mark.parametrize("majors", [(False, False), (False, True), (True, True)])
+def test_the_last_step_is_as_short_as_k(k, majors):
+    """What its stage has of the step before is not multiplied twice."""
+    a, b = (operand(*each, torch.bfloat16, "cpu") for each in zip(((264, k), (k, 200)), majors, strict=True))
+    p = Problem(264, 200, k, None, bf16, bf16, on_gpu=False)
+    for c in (Config(128, 96, 3), Config(192, 64, 3, 3, inside=True), Config(64, 64, 3, 1, cn=2, turned=True)):
+        c = with_tail(c, p)
+        assert c.tail == -(-(k % 64) // 16) and not c.swing
+        kernel = product_kernel(c, bf16, not majors[0], majors[1])
+        with pyptx.simulator(check="all"):
+            made = kernel(*(each.mT if turned else each for each, turned in zip((a, b), majors, strict=True)))
+        assert distance(made, a.double() @ b.double()) < 3e-3
+
+
+def test_a_tail_is_of_plain_products():
+    for more in ({}, {"swing": False, "parts": 2, "overlap": False}):
+        with pytest.raises(ValueError, match="a tail of K wants no swing, parts, groups of lines or scales of blocks"):
+            product_kernel(Config(64, 64, 4, 1, tail=2, **more), bf16)
+    for k, more in ((64, {}), (48, {}), (128, {}), (4128, {}), (96, {"epilogue": Epilogue(scales="block")})):
+        assert with_tail(Config(), Problem(64, 64, k, None, bf16, bf16, **more)).tail == 0
 
 
 @pytest.mark.parametrize("config", [Config(128, 80, 2, cm=2, cn=2, **ALONE), Config(192, 64, 2, 3, turned=True, **ALONE)], ids=str)  # fmt: skip

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pyptx.kernels._epilogue import NOTHING, Epilogue
 from pyptx.kernels._matmul.arguments import NAMES, width_of
 from pyptx.kernels._matmul.blackwell import blackwell_cut, blackwell_kernel
+from pyptx.kernels._matmul.costs import clusters, quicker
 from pyptx.kernels._matmul.cuts import cut_of, small_cut
 from pyptx.kernels._matmul.hopper import product_kernel
 from pyptx.kernels._matmul.mma import Cut, mma_kernel
@@ -42,6 +43,7 @@ __all__ = [
     "scaled_stream_of",
     "stream_of",
     "streams",
+    "with_tail",
 ]
 
 
@@ -101,8 +103,17 @@ def kernel_of(p: Problem):
     if not once and is_stream(p):
         return stream_kernel(stream_for(p), p.dtype, p.b_k_major, p.out, p.epilogue)
     c = blocks_of(p.m, p.n, p.k, gated=gated) if p.epilogue.scales == "block" else inside(once or estimate_of(p)[0], p)
-    c = with_beside(c, p.k * p.dtype.bits // 8, p.epilogue)
+    c = with_beside(with_tail(c, p), p.k * p.dtype.bits // 8, p.epilogue)
     return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched + p.apart, p.epilogue)
+
+
+def with_tail(c: Config, p: Problem) -> Config:
+    """The configuration with `Config.tail`.  Of many steps, to go through K backwards in every other tile saves more."""
+    bytes_ = p.k * p.dtype.bits // 8
+    tail = -(-(bytes_ % ROW) // 32) % 4
+    if not tail or not ROW < bytes_ <= TAILED * ROW or p.epilogue.scales == "block" or c.parts > 1:
+        return c
+    return replace(c, tail=tail, swing=False)
 
 
 def with_beside(c: Config, k_bytes: int, epilogue: Epilogue) -> Config:
@@ -131,7 +142,11 @@ def estimate_of(p: Problem) -> tuple[Config, float]:
     plain = p.epilogue == NOTHING and p.dtype.bits == p.out.bits == 16 and p.a_k_major
     ragged = p.a_width == 16, p.b_width == 16
     told = {"gated": p.epilogue.gated, "plain": plain, "ragged": ragged}
-    return estimate(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, **told)
+    c, time = estimate(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, **told)
+    fitted = p.dtype.bits == p.out.bits == 16 and p.batch is None and not p.epilogue.gated and not any(ragged)
+    if not fitted or clusters(WIDE[0][0], p.m, p.n) > MANY * MULTIPROCESSORS:
+        return c, time
+    return quicker(c, p.m, p.n, p.k, p.a_k_major, p.b_k_major, p.epilogue == NOTHING)
 
 
 def may_stream(p: Problem) -> bool:
@@ -187,6 +202,7 @@ def in_thirds(n: int) -> bool:
 
 
 AHEAD = 4  # steps of the weights
+TAILED = 16  # steps up to which the last one is as short as K
 STREAM, CLOCKS = (
     2.5,
     1850,

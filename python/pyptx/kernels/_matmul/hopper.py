@@ -180,6 +180,7 @@ class Product:
         elif c.overlap and self.epilogue.scales == "block":  # two steps at least; a step beyond K copies zeros
             steps, self.steps = self.steps, reg.scalar(u32)
             ptx.inst.max.u32(self.steps, steps, 2)
+        self.whole_steps = self.steps - 1 if c.tail else self.steps
         with ptx.if_(warpgroup == 0):
             if self.registers:
                 ptx.setmaxnreg(self.registers[0], inc=False)
@@ -229,6 +230,7 @@ class Product:
         shared_a = mask(((1 << c.cn * c.cm) - 1) // ((1 << c.cm) - 1), tiles.rm) if c.cn > 1 else None
         shared_b = mask((1 << c.cm) - 1, tiles.rn * c.cm) if c.cm > 1 else None
         step = reg.scalar(s32, init=-self.a.bk if c.swing else self.a.bk)
+        last = self.whole_steps * self.a.bk - (4 - c.tail) * (self.a.bk // 4) if c.tail else None
         hints = [None, None]
         if c.ahead:
             hints[not c.turned] = reg.scalar(u64)
@@ -245,6 +247,8 @@ class Product:
                 steps, batch = (lines + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1), None
             for _ in ptx.range_(0, steps, dtype=u32):
                 full = self.full[ring.stage]
+                if c.tail:
+                    ptx.inst.min.u32(k, k, last)
                 ptx.mbarrier.wait(self.empty[ring.stage], ring.parity ^ 1)
                 ptx.mbarrier.arrive_expect_tx(full, self.stage_bytes)
                 to = base + ring.stage * self.stage_bytes
@@ -391,13 +395,16 @@ class Product:
             if self.residual_copied:
                 work.append(store.ahead.fetch_residual)
         for k, write in enumerate(work):
-            with ptx.if_(self.steps > k + 1):
+            with ptx.if_(self.whole_steps > k + 1):
                 self.issue(self.acc, False)
             write()
-            with ptx.if_(self.steps > k + 1):
+            with ptx.if_(self.whole_steps > k + 1):
                 self.step()
-        for _ in ptx.range_(len(work) + 1, self.steps, dtype=u32):
+        for _ in ptx.range_(len(work) + 1, self.whole_steps, dtype=u32):
             self.issue(self.acc, False)
+            self.step()
+        if self.c.tail:
+            self.issue(self.acc, False, 4 - self.c.tail)
             self.step()
         ptx.wgmma.wait_group(0)
         self.release(self.before)
@@ -409,15 +416,16 @@ class Product:
         ptx.inst.mov.u32(self.before, self.position.stage)
         self.position.advance()
 
-    def issue(self, accumulators, first: bool):
-        """Starts the products of one stage.  `first`: they replace what the accumulators hold, instead of being added."""
+    def issue(self, accumulators, first: bool, begin: int = 0):
+        """Starts the products of one stage, of its 32 bytes of K from number `begin` on.  `first`: they replace what the accumulators hold, instead
+        of being added."""
         c, at = self.c, self.position
         ptx.mbarrier.wait(self.full[at.stage], at.parity)
         words = reg.scalar(u64)
         ptx.inst.mul.wide.u32(words, at.stage, self.stage_bytes // WORD)
         a, b = self.desc_a + words, self.desc_b + words
         ptx.wgmma.fence()
-        for step in range(ROW // 32):
+        for step in range(begin, ROW // 32):
             for number, acc in enumerate(accumulators):
                 ptx.wgmma.mma_async(
                     shape=(64, c.bn, 256 // self.a.dtype.bits),
@@ -552,6 +560,8 @@ def product_kernel(
         a, b = (replace(b, rows=c.bm, share=c.cn), replace(a, rows=c.bn, share=c.cm))
     if parted and (a_k_major or b_k_major or c.cm * c.cn * c.parts > 1 or c.swing or epilogue != NOTHING):
         raise ValueError(f"{c}: groups of lines of K want A (K, M), B (K, N), and no clusters or swing")
+    if c.tail and (c.swing or c.parts > 1 or parted or epilogue.scales == "block"):
+        raise ValueError(f"{c}: a tail of K wants no swing, parts, groups of lines or scales of blocks")
     product = Product(c, a, b, out, int(batched or parted), epilogue, grouped, masked, parted)
     if epilogue.scales == "block" and (product.blocks > 1 or c.overlap != (c.bn <= 128)):
         raise ValueError(f"{c}: with scales of blocks, a warpgroup has 64 rows, and tiles of up to 128 columns overlap")

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from pyptx.kernels._matmul.tiles import CLUSTERS, ROW, Config
 
-__all__ = ["CLOCKS", "copying", "in_one_wave", "step_clocks", "tiles", "with_one_tile"]
+__all__ = ["CLOCKS", "LEAST_K", "copying", "in_one_wave", "shared_clocks", "step_clocks", "tiles", "with_one_tile"]
 
 ROOM = 232_448 - 2_048  # bytes of shared memory for stages
 CLOCKS = 1900  # of a microsecond
@@ -36,9 +36,13 @@ RAGGED_ROW, ROW_OF_SECTORS, RAGGED_GOT = 2.6e-3, 1.5e-3, 1.55e-3
 
 
 def step_clocks(bm: int, bn: int, wide: int = 0) -> float:
-    """Clocks of 128 bytes of K of a tile.  `wide`: how many columns are copied, if more than the tile has.  Shared memory gives and takes 128
-    bytes a clock: copies write, and each block of 64 rows reads all columns."""
-    return max(2 * bm + max(bn, wide) + bn * bm / 64, POWER * bm * bn / 32)
+    """Clocks of 128 bytes of K of a tile.  `wide`: how many columns are copied, if more than the tile has."""
+    return max(shared_clocks(bm, bn, wide), POWER * bm * bn / 32)
+
+
+def shared_clocks(bm: int, bn: int, wide: int = 0) -> float:
+    """Those of shared memory, which gives and takes 128 bytes a clock: copies write, and each block of 64 rows reads all columns."""
+    return 2 * bm + max(bn, wide) + bn * bm / 64
 
 
 def copying(c: Config, ragged: tuple[bool, bool]) -> float:

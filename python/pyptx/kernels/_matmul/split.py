@@ -38,8 +38,12 @@ class Split:
         return -(-self.n // self.bn)
 
     @property
+    def down(self) -> int:
+        return -(-self.m // self.bm)
+
+    @property
     def tiles(self) -> int:
-        return -(-self.m // self.bm) * self.across
+        return self.down * self.across
 
     @property
     def bytes(self) -> int:
@@ -57,8 +61,11 @@ class Split:
         return self.parts, self.tiles, self.bm * self.bn
 
     def place(self, tile) -> tuple:
-        """First row and column of a tile."""
-        row, column = divided(tile, self.across)
+        """First row and column of a tile.  Neighbours lie along the shorter side, so that what those of a GPC read is close to a square."""
+        if self.across > self.down:
+            column, row = divided(tile, self.down)
+        else:
+            row, column = divided(tile, self.across)
         return row * self.bm, column * self.bn
 
     def store(self, values, place, thread, group, pointer, out: PtxType):

@@ -44,6 +44,8 @@ class Config:
     ahead: steps of B (weights, which are read once) that are fetched to L2 before the kernel ahead has ended; L2 then evicts B before A.
     beside: groups of eight columns of a tile whose activation runs beside one step of the next tile; 0: all of it ends before.
     once: whether each cluster has one tile, which is staged where its stages were, so that there is room for more of these.
+    tail: how many 32 bytes of K the last step has, of a K of more than 128 bytes; 0: four.  Its stage begins so much earlier, as bytes outside
+        of a matrix take ten times as long to copy, and what the step before had is not multiplied again.
     """
 
     bm: int = 128
@@ -62,6 +64,7 @@ class Config:
     ahead: int = 0
     beside: int = 4
     once: bool = False
+    tail: int = 0
 
     @classmethod
     def split(cls, bm: int, bn: int, stages: int, consumers: int = 2, parts: int = 2) -> "Config":
