@@ -13,7 +13,8 @@ import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
 from pyptx.kernels._matmul import dense, in_torch  # noqa: E402
-from pyptx.kernels._matmul.choice import Problem, estimate, microseconds_in_one  # noqa: E402
+from pyptx.kernels._matmul import split as split_module  # noqa: E402
+from pyptx.kernels._matmul.choice import Problem, estimate_of, microseconds_in_one  # noqa: E402
 from pyptx.kernels._matmul.parts import TILES, InParts, in_parts, quickest  # noqa: E402
 from pyptx.kernels._matmul.split import Split, split_kernel, sums_kernel  # noqa: E402
 from pyptx.kernels._matmul.transposed import transposed_f32  # noqa: E402
@@ -153,12 +154,12 @@ def test_who_is_in_parts():
 
 
 def test_one_part_is_estimated_as_it_is_multiplied():
-    """By the table of tiles, or as a stream, which is tall for B (N, K) alone."""
+    """As the tiles that take it, or as a stream, which is tall for B (N, K) alone."""
 
     def one(m, n, k, **told):
         return microseconds_in_one(Problem(m, n, k, None, bf16, bf16, **told))
 
-    assert one(768, 768, 8192, a_k_major=False) == estimate(768, 768, 8192, 1, 16, True)[1]
+    assert one(768, 768, 8192, a_k_major=False) == estimate_of(Problem(768, 768, 8192, None, bf16, bf16, False))[1]
     tall, wide = (one(128, 1536, 8192, b_k_major=each) for each in (True, False))  # in four parts, and in two
     assert tall < wide
 
@@ -184,6 +185,23 @@ def test_tiles_of_parts(tile, major, device):
     assert distance(got, wanted) < TOLERANCE[torch.bfloat16]
     left[0] = float("nan")  # the second kernel reads all parts
     assert sums_kernel(split, bf16)(left).isnan().all()
+
+
+@pytest.mark.parametrize(("m", "n", "first"), [(320, 1536, "rows"), (1536, 320, "columns"), (256, 256, "columns")])
+def test_neighbours_lie_along_the_shorter_side(m, n, first, monkeypatch):
+    monkeypatch.setattr(split_module, "divided", divmod)
+    split = Split(m, n, 64, 64, 2)
+    places = [split.place(tile) for tile in range(split.tiles)]
+    assert sorted(places) == [(row, column) for row in range(0, m, 64) for column in range(0, n, 64)]
+    assert places[1] == ((64, 0) if first == "rows" else (0, 64))
+
+
+def test_parts_of_wide_matrices():
+    """Tiles by columns: both kernels find the same ones."""
+    a, b, wanted = matrices(72, 328, 504, "NT", torch.bfloat16, "cpu")
+    split = Split(72, 328, 64, 64, 3)
+    left = split_kernel(split, bf16, True, True)(a, b.mT)
+    assert distance(sums_kernel(split, bf16)(left), wanted) < TOLERANCE[torch.bfloat16]
 
 
 @devices

@@ -66,13 +66,16 @@ def tiles(b_k_major: bool) -> tuple[tuple[Config, float], ...]:
                 continue
             c = Config(bm, bn, consumers=bm // 64 if bm < 256 else 2, cm=cm, cn=cn)
             both = [replace(c, turned=True)] + [c] * (b_k_major or bn % 64 == 0)
-            found += [(with_one_tile(each, b_k_major), factor * step_clocks(bm, bn) / CLOCKS) for each in both]
+            found += [
+                (with_one_tile(each, b_k_major or each.turned), factor * step_clocks(bm, bn) / CLOCKS) for each in both
+            ]
     return tuple(each for each in found if each[0].stages >= LEAST_STAGES)
 
 
-def with_one_tile(c: Config, b_k_major: bool) -> Config:
-    """The configuration for clusters that have one tile each, with as many stages as there is room for."""
-    wide = c.bn if b_k_major or c.turned else -(-c.bn // 64) * 64  # blocks of B (K, N) are 64 columns wide
+def with_one_tile(c: Config, whole: bool) -> Config:
+    """The configuration for clusters that have one tile each, with as many stages as there is room for.  whole: not if copies of a tile's columns
+    are blocks of 64 of them, as of B (K, N)."""
+    wide = c.bn if whole else -(-c.bn // 64) * 64
     return replace(c, stages=ROOM // ((c.bm + wide) * ROW), overlap=False, swing=False, once=True)
 
 
