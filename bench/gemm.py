@@ -1,12 +1,14 @@
 """`kernels.matmul` beside torch.mm (cuBLAS), bf16, randn, medians of interleaved rounds: TFLOP/s, and the ratio of ours.
 
-    python bench/gemm.py [burst] [sustained] [shapes] [odd] [weights] [gradients] [floor] [grouped] [masked] [epilogues] [gated] [fp8] [blocks] [experts] [heads] [mx] [tune]
+    python bench/gemm.py [burst] [sustained] [shapes] [models] [odd] [weights] [gradients] [floor] [grouped] [masked] [epilogues] [gated] [fp8] [blocks] [experts] [heads] [mx] [tune]
                          [--rounds 5] [--minutes 10]
 
 burst      16 launches in a row after half a second of rest
 sustained  two seconds of launches; clocks and power at their end
 shapes     squares and sizes of models, B stored (N, K) and (K, N), beside the best of cublasLt's algorithms, too; device time in a graph;
            operands stay in L2 where they fit
+models     layers of models of random numbers of rows: products, of B (N, K) and (K, N), gradients of weights, and epilogues beside torch's
+           kernels; results are compared first; device time in a graph; the slowest, and how many are below 0.95 and 0.9
 odd        small and odd products, also of batches, whose results are compared with f64 first; microseconds; device time in a graph
 weights    M up to 128, device time in a graph; the weights come from memory: several take turns
 gradients  of weights: A (K, M), B (K, N), few tiles and a long K; and of whole layers, forward and backward; device time in a graph
@@ -28,6 +30,7 @@ Needs an sm_90 GPU; matmul's parts run on sm_100 and sm_103, too.
 from __future__ import annotations
 
 import argparse
+import random
 import statistics
 import subprocess
 import sys
@@ -62,7 +65,32 @@ HEADS = (
     (256, 1024, 64, 1024, False), (256, 1024, 64, 1024, True), (256, 1024, 32, 1024, False), (256, 1024, 96, 1024, False),
     (64, 2048, 128, 2048, False), (256, 1024, 64, 256, False), (256, 64, 1024, 1024, False),
 )  # fmt: skip
+# N and K of layers of Llama, Qwen, Gemma, DeepSeek, Mixtral, GPT-2, ViT, Whisper and DiT
+OF_MODELS = (
+    (6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336), (1280, 8192), (8192, 1024), (7168, 8192), (8192, 3584), (4608, 3584), (3584, 3584),
+    (37888, 3584), (3584, 18944), (2048, 1536), (1536, 1536), (17920, 1536), (1536, 8960), (4096, 1024), (1024, 2048), (6144, 1024), (1024, 3072),
+    (8192, 3584), (3584, 4096), (28672, 3584), (3584, 14336), (2560, 2048), (32768, 2048), (2048, 16384), (2048, 2048), (2112, 7168), (24576, 1536),
+    (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048), (576, 2048), (3072, 2048), (2816, 2048), (2048, 1408), (14336, 4096), (2304, 768), (768, 768),
+    (3072, 768), (768, 3072), (3072, 1024), (1024, 1024), (4096, 1024), (1024, 4096), (1280, 1280), (3840, 1280), (5120, 1280), (1280, 5120), (384, 384),
+    (1536, 384), (384, 1536), (512, 512), (2048, 512), (512, 2048), (3456, 1152), (1152, 1152), (4608, 1152), (1152, 4608), (5120, 5120), (27648, 5120),
+    (5120, 13824), (10240, 2560), (2560, 10240), (2560, 2560), (896, 896), (9728, 896), (896, 4864), (1152, 896),
+)  # fmt: skip
+ROWS = (
+    136, 144, 160, 192, 197, 200, 256, 300, 320, 384, 392, 400, 448, 500, 512, 577, 600, 640, 700, 768, 788, 800, 1000, 1024, 1182, 1280, 1500, 1536, 1576,
+    2000, 2048, 2500, 3000, 3072, 3152, 4000, 4096,
+)  # fmt: skip
 EPILOGUES = ((4096, 4096, 4096), (1024, 4096, 4096), (8192, 768, 768), (8192, 3072, 768), (8192, 768, 3072), (50176, 96, 96), (50176, 384, 96), (12544, 512, 512), (64, 4096, 4096), (128, 14336, 4096))  # fmt: skip
+
+
+def of_models(rng: random.Random) -> list:
+    """(kind, M, N, K); the K of gradients is the number of rows."""
+    cases = [("(N, K)", rng.choice(ROWS), n, k) for n, k in OF_MODELS for _ in range(2)]
+    cases += [("(K, N)", rng.choice(ROWS), n, k) for n, k in rng.sample(OF_MODELS, 36)]
+    many = [*(rows for rows in ROWS if rows % 8 == 0 and rows > 500), 8192, 4096, 2048]
+    cases += [("gradient", n, k, rng.choice(many)) for n, k in rng.sample(OF_MODELS, 36)]
+    for kind in ("bias", "gelu", "residual"):
+        cases += [(kind, rng.choice(ROWS), n, k) for n, k in rng.sample(OF_MODELS, 14)]
+    return [(kind, m, n, k) for kind, m, n, k in dict.fromkeys(cases) if m * n * k < 4.2e11]
 
 
 class Bench:
@@ -140,6 +168,38 @@ class Bench:
                 found = self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e6, self.in_graphs(arms, nodes))
                 ratios.append(found["ours"])
             print(f"median {statistics.median(ratios):.3f}, least {min(ratios):.3f}")
+
+    def models(self):
+        self.header("Layers of models, us (ratio), in a graph", "ours", "torch")
+        ratios = []
+        for kind, m, n, k in of_models(random.Random(7)):
+            arms = self.of_layer(kind, m, n, k)
+            got, wanted = (arms[name]().double() for name in ("ours", "torch"))
+            assert float((got - wanted).norm() / wanted.norm()) < 8e-3, f"{kind} {m} x {n} x {k}"
+            times = self.in_graphs(arms, max(2, min(12, int(2e11 / (m * n * k)))))
+            ours, other = (statistics.median(times[name]) for name in ("ours", "torch"))
+            ratios.append(
+                (other / ours, f"| {m} x {n} x {k}, {kind} | {ours:.1f} ({other / ours:.3f}) | {other:.1f} |")
+            )
+        less, least = (sum(ratio < limit for ratio, _ in ratios) for limit in (0.95, 0.9))
+        print(*(line for _, line in sorted(ratios)[: less + 5]), sep="\n")
+        median = statistics.median(ratio for ratio, _ in ratios)
+        print(f"{len(ratios)}: median {median:.3f}, below 0.95 {less}, below 0.9 {least}")
+
+    def of_layer(self, kind: str, m: int, n: int, k: int) -> dict:
+        torch, matmul, functional = self.torch, self.kernels.matmul, self.torch.nn.functional
+        a = self.randn(k, m).mT if kind == "gradient" else self.randn(m, k)
+        b = self.randn(k, n) if kind in ("gradient", "(K, N)") else self.randn(n, k).mT
+        more, (out, other) = self.randn(n), (self.randn(m, n) for _ in range(2))
+        ours, theirs = {
+            "bias": (lambda: matmul(a, b, bias=more), lambda: functional.linear(a, b.mT, more)),
+            "gelu": (
+                lambda: matmul(a, b, bias=more, activation="gelu"),
+                lambda: functional.gelu(functional.linear(a, b.mT, more)),
+            ),
+            "residual": (lambda: matmul(a, b, residual=other), lambda: torch.addmm(other, a, b)),
+        }.get(kind, (lambda: matmul(a, b, out=out), lambda: torch.mm(a, b, out=other)))
+        return {"ours": ours, "torch": theirs}
 
     def odd(self):
         self.header("Small and odd, us (ratio), in a graph", "ours", "cuBLAS")
@@ -511,7 +571,7 @@ def named(c) -> str:
 
 def main() -> int:
     parts = (
-        "burst", "sustained", "shapes", "odd", "weights", "gradients", "floor", "grouped", "masked", "epilogues", "gated", "fp8",
+        "burst", "sustained", "shapes", "models", "odd", "weights", "gradients", "floor", "grouped", "masked", "epilogues", "gated", "fp8",
         "blocks", "experts", "heads",
     )  # fmt: skip
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
