@@ -1,6 +1,7 @@
 """Which kernel multiplies, and in which configuration: chosen by the sizes, types and addresses of a product.
 
-The table of CANDIDATES was measured on an H200; `python bench/gemm.py tune` measures it again.
+The table of CANDIDATES was measured on an H200; `python bench/gemm.py tune` measures it again.  A tile that it does not have takes the place of its
+choice where `costs.py` finds it much quicker.
 """
 
 import functools
@@ -138,7 +139,7 @@ def mma_of(p: Problem, cut: Cut | None = None, parts=False):
 
 
 def estimate_of(p: Problem) -> tuple[Config, float]:
-    """`estimate` for a problem."""
+    """`estimate` for a problem, or a quicker tile where costs of any tile are known."""
     plain = p.epilogue == NOTHING and p.dtype.bits == p.out.bits == 16 and p.a_k_major
     ragged = p.a_width == 16, p.b_width == 16
     told = {"gated": p.epilogue.gated, "plain": plain, "ragged": ragged}
