@@ -8,7 +8,7 @@ import functools
 import math
 from typing import Any
 
-from pyptx import ptx
+from pyptx import differentiable_kernel, ptx
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import (
     TYPES,
@@ -30,6 +30,7 @@ from pyptx.kernels._registers import fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.softmax_columns import LANES, column_softmax
 from pyptx.kernels._rows.softmax_few import few_softmax, is_few
+from pyptx.kernels._rows.softmax_tiles import share_of, tile_softmax
 from pyptx.kernels._rows.split import paired, row_kernel, with_own
 from pyptx.kernels._rows.totals import Exponentials, below
 from pyptx.types import f32
@@ -132,13 +133,21 @@ def lies_in_columns(x, dim: int) -> bool:
     """Whether the kernel over columns takes x: it is packed, and the elements of `dim` do not lie side by side."""
     if spelled(getattr(x, "dtype", None)) not in TYPES or 0 in x.shape or math.prod(x.shape[dim + 1 :]) == 1:
         return False
-    return is_packed(x) and (not getattr(x, "is_cuda", False) or fills_gpu(x, dim))
+    return is_packed(x) and (not getattr(x, "is_cuda", False) or fits_tiles(x, dim) or fills_gpu(x, dim))
+
+
+def fits_tiles(x, dim: int) -> bool:
+    return share_of(*of_three(x.shape, dim), x.dtype.itemsize, 1) is not None
 
 
 def fills_gpu(x, dim: int) -> bool:
-    """Whether there are enough columns for the GPU; with fewer, it is quicker to copy them to rows."""
-    behind = math.prod(x.shape[dim + 1 :])
-    return math.prod(x.shape[:dim]) * (behind * x.element_size() // (LANES * 16)) >= 128
+    """Whether there are enough long columns for the GPU; with fewer, it is quicker to copy them to rows."""
+    outer, _, behind = of_three(x.shape, dim)
+    return outer * (behind * x.dtype.itemsize // (LANES * 16)) >= 128
+
+
+def of_three(shape, dim: int) -> tuple:
+    return math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
 
 
 def is_packed(x) -> bool:
@@ -155,8 +164,16 @@ class Kept:
 COLUMNS = Kept()
 
 
-def columns_of(few: bool, dtype: str, *told):
-    return (few_softmax if few else column_softmax)(TYPES[dtype], *told)
+def columns_of(shares: tuple, dtype: str, vector: int, *told):
+    """The kernel with its backward, of which `shares` has those by tiles, if the columns fit; () if they are few."""
+    kind = TYPES[dtype]
+    if not shares:
+        return few_softmax(kind, vector, *told)
+    made = [
+        tile_softmax(kind, share, *told, backward) if share else column_softmax(kind, vector, *told)[backward]
+        for backward, share in enumerate(shares)
+    ]
+    return differentiable_kernel(*made)
 
 
 @constant_for_compiler
@@ -165,12 +182,13 @@ def columns_for_compiler(*key) -> str:
 
 
 def over_columns(name: str, x, dim: int, out):
-    whole, shape = x.shape, (math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
+    whole, shape = x.shape, of_three(x.shape, dim)
     vector = 4 if spelled(x.dtype) == "float32" else 8
     while shape[2] % vector:
         vector //= 2
-    few = is_few(shape[1], vector, x.dtype.itemsize)
-    key = few, spelled(x.dtype), vector, name == "log_softmax", has_clusters(x)
+    size = x.dtype.itemsize
+    shares = () if is_few(shape[1], vector, size) else tuple([share_of(*shape, size, count) for count in (1, 2)])
+    key = shares, spelled(x.dtype), vector, name == "log_softmax", has_clusters(x)
     traced = compiling(x)
     function = getattr(COLUMNS, columns_for_compiler(*key)) if traced else columns_of(*key)
     x = dense(x.reshape(shape), traced)

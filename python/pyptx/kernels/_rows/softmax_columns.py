@@ -7,7 +7,7 @@ read once more.
 
 import functools
 
-from pyptx import Tile, differentiable_kernel, kernel, ptx, reg, smem
+from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._registers import (
     LOAD,
     STORE,
@@ -146,7 +146,7 @@ def sums_of(columns: Columns, X, *G, weighted: bool = True):
 
 @functools.cache
 def column_softmax(dtype: PtxType, vector: int, logarithm: bool = False, hopper: bool = False):
-    """The kernel X (L, N, W) -> Y with its backward, for W that is a multiple of `vector`."""
+    """The kernel X (L, N, W) -> Y and its backward, for W that is a multiple of `vector`."""
     tile = Tile("L", "N", "W", dtype)
     told = {
         "raw_params": [("u32", "N"), ("u32", "W")],
@@ -197,4 +197,4 @@ def column_softmax(dtype: PtxType, vector: int, logarithm: bool = False, hopper:
                 columns.move(STORE, DX, place, narrowed(values, dtype), guard)
         ptx.ret()
 
-    return differentiable_kernel(column_softmax, column_softmax_backward)
+    return column_softmax, column_softmax_backward

@@ -1,0 +1,296 @@
+"""Softmax and its logarithm over a dimension that is not the last one, and their backward: X (L, N, W) over N, of columns that fit in the registers of a
+CTA, which reads them once.
+
+Lanes take neighbouring columns, and threads some elements of them, which stay in registers as they lie in memory.  A warp takes exponentials relative
+to its largest elements; then the warps agree on the largest ones, and add up their sums.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx.kernels._registers import (
+    LOAD,
+    STORE,
+    apply,
+    apply_to,
+    beyond,
+    constant,
+    copied,
+    divided,
+    exp,
+    fma,
+    log,
+    move,
+    mul,
+    narrowed,
+    neg,
+    quotient,
+    reciprocal,
+    registers,
+    smem_address,
+    sub,
+    to_u64,
+    wide_product,
+    widened,
+)
+from pyptx.kernels._rows.split import MULTIPROCESSORS, WARP
+from pyptx.kernels._rows.totals import LOWEST, below
+from pyptx.kernels._rows.values import Identity
+from pyptx.types import PtxType, f32, u32, u64
+
+__all__ = ["Share", "share_of", "tile_softmax"]
+
+VECTOR = 4  # columns of a thread at most
+PACKED = 32  # registers of a thread that hold elements
+MOST = 1024  # threads of a CTA, and of a multiprocessor
+SECTOR = 32  # bytes of memory that are read together
+
+
+@dataclass(frozen=True)
+class Share:
+    """How a CTA of `threads` shares N elements of `lanes` times `vector` columns."""
+
+    threads: int
+    lanes: int
+    vector: int
+
+    @property
+    def groups(self) -> int:
+        """Threads of a column."""
+        return self.threads // self.lanes
+
+    @property
+    def columns(self) -> int:
+        return self.lanes * self.vector
+
+    def each(self, n: int) -> int:
+        """The most elements of a column that a thread has."""
+        return -(-n // self.groups)
+
+
+def share_of(matrices: int, n: int, columns: int, size: int, tensors: int) -> Share | None:
+    """For elements of `size` bytes of so many tensors that are read together: the widest tiles of which CTAs of up to half a multiprocessor fill the GPU,
+    or the narrowest that fit; None if none does."""
+    vector = VECTOR
+    while columns % vector:
+        vector //= 2
+    most = min(WARP, 1 << (columns // vector - 1).bit_length())
+    least = min(most, max(1, SECTOR // (vector * size)))
+    found, lanes = None, most
+    while lanes >= least:
+        share = _fitting(n, lanes, vector, max(1, vector * size // 4) * tensors)
+        if share is not None:
+            found = share
+            ctas = matrices * -(-columns // share.columns)
+            if 2 * share.threads <= MOST and ctas * share.threads >= MULTIPROCESSORS * MOST:
+                break
+        lanes //= 2
+    return found
+
+
+def _fitting(n: int, lanes: int, vector: int, registers: int) -> Share | None:
+    """The fewest threads that have room for elements of so many registers."""
+    for threads in (128, 256, 512, 1024):
+        share = Share(threads, lanes, vector)
+        if share.each(n) * registers <= PACKED:
+            return share
+    return None
+
+
+class Columns:
+    """The columns of a thread and its elements of them."""
+
+    def __init__(self, share: Share, n: int):
+        self.share, self.n = share, n
+        self.thread = reg.from_(ptx.special.tid.x(), u32)
+        self.lane, self.group = self.thread & (share.lanes - 1), self.thread >> (share.lanes.bit_length() - 1)
+        self.passes = 0  # over the elements, as `Identity` counts them
+        pitch = ptx.param(u32, "W")
+        outer, tile = divided(
+            reg.from_(ptx.special.ctaid.x(), u32), quotient(pitch + (share.columns - 1), share.columns)
+        )
+        column = (tile * share.lanes + self.lane) * share.vector
+        self.inside = column < pitch
+        column = apply_to(reg.scalar(u32), ptx.inst.min.u32, column, pitch - share.vector)
+        above = beyond(to_u64(self.group), outer, n)
+        self.first = apply_to(reg.scalar(u64), ptx.inst.mad.lo.u64, above, to_u64(pitch), to_u64(column))
+        self.step = wide_product(pitch, share.groups)  # elements from one of the thread's to its next
+        self.last = self.group < n - (share.each(n) - 1) * share.groups  # whether the thread has as many as others
+
+    def guard(self, k: int, store: bool = False) -> dict:
+        full = (k + 1) * self.share.groups <= self.n
+        if store:
+            return {"pred": self.inside if full else self.inside & self.last}
+        return {} if full else {"pred": self.last}
+
+    def places(self, tensor):
+        """The addresses of the thread's elements."""
+        (pointer,) = ptx.global_ptrs(tensor)
+        size = tensor.dtype.bits // 8
+        place, step = pointer + self.first * size, self.step * size
+        for k in range(self.share.each(self.n)):
+            yield k, place
+            place = place + step
+
+    def load(self, tensor) -> list:
+        loaded, size = [], self.share.vector * tensor.dtype.bits // 8
+        for k, place in self.places(tensor):
+            guard = self.guard(k)
+            loaded.append(registers(tensor.dtype, self.share.vector, **({"init": 0} if guard else {})))
+            move(LOAD, place, 0, loaded[-1], size, **guard)
+        return loaded
+
+    def store(self, tensor, of_element):
+        """Writes `of_element(k)`, the values of the k-th elements."""
+        size = self.share.vector * tensor.dtype.bits // 8
+        for k, place in self.places(tensor):
+            move(STORE, place, 0, narrowed(of_element(k), tensor.dtype), size, **self.guard(k, store=True))
+
+
+class Elements:
+    """What a thread has of a tensor; `of(k)` widens its k-th elements, in each pass again."""
+
+    def __init__(self, columns: Columns, tensor, again: Identity):
+        self.columns, self.dtype, self.again = columns, tensor.dtype, again
+        self.bits = columns.load(tensor)
+
+    def of(self, k: int) -> list:
+        bits = self.bits[k] if self.dtype == f32 else self.again(self.bits[k])
+        return [value for each in bits for value in widened(each, self.dtype)]
+
+
+def agreed(columns: Columns, largest: list, sums: Sequence[list], weighted: int) -> list:
+    """The largest elements of all warps, and sums over these: the first `weighted` ones are relative to the largest element of their warp, and are made
+    relative to that of all.  Each thread combines what one warp has of some column; those of a column lie side by side."""
+    share, results = columns.share, (largest, *sums)
+    warps, pitch = share.threads // WARP, share.threads // WARP + 1  # words of a column
+    parts = smem_address(smem.alloc(f32, (len(results), share.columns, pitch), align=16))
+    size, entries = share.columns * pitch * 4, share.columns * warps
+
+    def places(of_column):
+        """(result, number, place) of each column of the thread."""
+        for number, values in enumerate(results):
+            for j in range(share.vector):
+                yield values, j, ptx.addr(of_column, number * size + 4 * j * share.lanes * pitch)
+
+    with ptx.if_((columns.thread & (WARP - 1)) < share.lanes):
+        for values, j, place in places(parts + (columns.lane * pitch + (columns.thread >> 5)) * 4):
+            ptx.inst.st.shared.f32(place, values[j])
+    ptx.bar.sync(0)
+    for first in range(0, entries, share.threads):
+        entry, guard = columns.thread + first, {}
+        if entries < share.threads:  # no warp is divided: shuffles are of all lanes
+            guard = {"pred": entry < entries}
+            entry = apply_to(reg.scalar(u32), ptx.inst.min.u32, entry, entries - 1)
+        place = parts + (entry + (entry >> (warps.bit_length() - 1))) * 4
+        own, *found = (apply(ptx.inst.ld.shared.f32, ptx.addr(place, i * size)) for i in range(len(results)))
+        top = copied(own)
+        among(top, ptx.inst.max.NaN.f32, 1, warps)
+        scale = exp(sub(own, top))
+        found = [mul(value, scale) if i < weighted else value for i, value in enumerate(found)]
+        for value in found:
+            among(value, ptx.inst.add.f32, 1, warps)
+        for number, value in enumerate((top, *found)):
+            ptx.inst.st.shared.f32(ptx.addr(place, number * size), value, **guard)
+    ptx.bar.sync(0)
+    found = [apply(ptx.inst.ld.shared.f32, place) for _, _, place in places(parts + columns.lane * (pitch * 4))]
+    return [found[i : i + share.vector] for i in range(0, len(found), share.vector)]
+
+
+def among(value, combine, least: int, most: int):
+    """Combines the values of lanes whose numbers differ in the bits from `least` to below `most`."""
+    distance = least
+    while distance < most:
+        other = apply_to(reg.scalar(f32), ptx.inst.shfl.sync.bfly.b32, value, distance, 31, 0xFFFFFFFF)
+        combine(value, value, other)
+        distance *= 2
+
+
+def totals_of(columns: Columns, x: Elements, g: Elements | None = None, weighted: bool = True) -> list:
+    """For each column of the thread: the largest x, the sum of e = exp(x - largest) and, of a gradient, the sum of g e, or of g if not `weighted`."""
+    share, n = columns.share, columns.n
+    largest = [constant(LOWEST) for _ in range(share.vector)]
+    for k in range(share.each(n)):
+        for top, value in zip(largest, x.of(k), strict=True):
+            ptx.inst.max.NaN.f32(top, top, value, **columns.guard(k))
+    for top in largest:
+        among(top, ptx.inst.max.NaN.f32, share.lanes, WARP)
+    columns.passes += 1
+    sums = [[constant(0.0) for _ in range(share.vector)] for _ in range(2 if g else 1)]
+    for k in range(share.each(n)):
+        guard = columns.guard(k)
+        e = [below(*each) for each in zip(x.of(k), largest, strict=True)]
+        for total, each in zip(sums[0], e, strict=True):
+            ptx.inst.add.f32(total, total, each, **guard)
+        for total, each, pull in zip(sums[1], e, g.of(k), strict=True) if g else ():
+            if weighted:
+                ptx.inst.fma.rn.f32(total, each, pull, total, **guard)
+            else:
+                ptx.inst.add.f32(total, total, pull, **guard)
+    for each in (value for some in sums for value in some):
+        among(each, ptx.inst.add.f32, share.lanes, WARP)
+    found = agreed(columns, largest, sums, weighted=2 if weighted else 1)
+    columns.passes += 1
+    return found
+
+
+@functools.cache
+def tile_softmax(dtype: PtxType, share: Share, logarithm: bool, hopper: bool, backward: bool):
+    """The kernel X -> Y, or X, G -> DX, for N of which the share has all elements."""
+    tile = Tile("L", "N", "W", dtype, align=16)
+    told = {
+        "out_specs": (tile,),
+        "raw_params": [("u32", "W")],
+        "grid": lambda L, W: (L * -(-W // share.columns), 1, 1),
+        "block": (share.threads, 1, 1),
+        "raw_directives": (("minnctapersm", (MOST // share.threads,)),),
+        "batch": "L",
+        "reqntid": True,
+        "dependent_launch": hopper,
+        "arch": "sm_90" if hopper else "sm_80",
+    }
+
+    def begin(*tensors):
+        if hopper:
+            ptx.griddepcontrol.wait()
+            ptx.griddepcontrol.launch_dependents()
+        columns = Columns(share, tensors[0].shape[1])
+        again = Identity(columns, columns.thread)
+        return columns, *(Elements(columns, tensor, again) for tensor in tensors)
+
+    def of_columns(function, *lists):
+        return [function(*each) for each in zip(*lists, strict=True)]
+
+    @kernel(in_specs=(tile,), **told)
+    def tile_softmax(X, Y):
+        columns, x = begin(X)
+        largest, total = totals_of(columns, x)
+        if logarithm:
+            factors = of_columns(log, total)
+            value = lambda x, top, factor: sub(sub(x, top), factor)  # noqa: E731
+        else:
+            factors = of_columns(reciprocal, total)
+            value = lambda x, top, factor: mul(below(x, top), factor)  # noqa: E731
+        columns.store(Y, lambda k: of_columns(value, x.of(k), largest, factors))
+        ptx.ret()
+
+    @kernel(in_specs=(tile, tile), **told)
+    def tile_softmax_backward(X, G, DX):
+        columns, x, g = begin(X, G)
+        largest, total, sums = totals_of(columns, x, g, weighted=not logarithm)
+        factors = of_columns(reciprocal, total)
+        pulls = of_columns(lambda each, r: neg(mul(each, r)), sums, factors)
+
+        def value(x, g, top, factor, pull):
+            e = below(x, top)
+            if logarithm:
+                return fma(e, pull, g)
+            e = mul(e, factor)
+            return mul(e, apply(ptx.inst.add.f32, g, pull))
+
+        columns.store(DX, lambda k: of_columns(value, x.of(k), g.of(k), largest, factors, pulls))
+        ptx.ret()
+
+    return tile_softmax_backward if backward else tile_softmax
