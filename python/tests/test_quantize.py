@@ -58,6 +58,17 @@ def test_against_torch(shape, block, dtype, device):
 
 
 @devices
+@types
+@pytest.mark.parametrize("block", [128, (128, 128)])
+@pytest.mark.parametrize("shape", [(70, 129), (35, 131), (9, 135), (1, 257), (40, 251), (33, 386), (17, 388), (2, 1023)])
+def test_blocks_that_begin_inside_vectors(shape, block, dtype, device):
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))).to(device, dtype)
+    q, s = kernels.quantize_fp8(x, block=block)
+    values, scales = quantised(x, block)
+    assert same(q, values) and same(s, scales)
+
+
+@devices
 def test_leading_dimensions_and_strides(device):
     x = torch.randn(3, 4, 6, 200, device=device).bfloat16().transpose(0, 1)
     for block, blocks in ((None, 1), (128, 2)):

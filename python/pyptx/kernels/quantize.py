@@ -10,29 +10,17 @@ from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.errors import LaunchValueError
 from pyptx.kernels._call import Remembered, RowFunction, check_arrays, matrix
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
-from pyptx.kernels._registers import (
-    LOAD,
-    STORE,
-    apply,
-    bytes_of,
-    divided,
-    move,
-    mul,
-    registers,
-    smem_address,
-    to_u64,
-    tree,
-    widened,
-)
+from pyptx.kernels._registers import apply, divided, mul, smem_address, tree
 from pyptx.kernels._rows.agreement import warp_max
+from pyptx.kernels._rows.lanes import BLOCK, lanes_of
 from pyptx.kernels._rows.row import Row
-from pyptx.kernels._rows.split import Split, row_kernel, vector_of
+from pyptx.kernels._rows.split import Split, row_kernel
 from pyptx.types import e4m3, f32, u32
 
 __all__ = ["quantize_fp8"]
 
 LARGEST, SMALLEST = 448.0, 1e-12
-BLOCK, WARPS = 128, 4
+WARPS = 4
 UNROLL = 4  # rows that a warp loads side by side
 
 
@@ -67,47 +55,6 @@ def make_by_row(split, dtype):
     return quantize_fp8_rows, None
 
 
-class Lanes:
-    """How the lanes of a warp share blocks of 128 columns: `lanes` lanes take one block, so the warp takes `across` blocks together, which lie
-    side by side in a row, or in different rows.  A lane has `each` vectors of `vector` elements, `lanes` vectors apart.
-    """
-
-    def __init__(self, n: int, dtype):
-        self.n, self.dtype = n, dtype
-        self.vector = vector_of(n, dtype.bits)
-        self.lanes = min(32, BLOCK // self.vector)
-        self.across = 32 // self.lanes
-        self.each = BLOCK // (self.lanes * self.vector)
-
-    def place(self):
-        """(the warp, which of its `across` blocks, the column within the block) of the thread."""
-        thread = reg.from_(ptx.special.tid.x(), u32)
-        lane = thread & 31
-        return thread >> 5, lane >> (self.lanes.bit_length() - 1), (lane & (self.lanes - 1)) * self.vector
-
-    def vectors(self, row, column, rows):
-        """Yields (offset in elements, predicate that it exists) for each of the lane's vectors."""
-        offset = to_u64(column)
-        ptx.inst.mad.wide.u32(offset, row, self.n, offset)
-        inside = row < rows
-        for k in range(self.each):
-            yield offset + k * self.lanes * self.vector, inside & (column + k * self.lanes * self.vector < self.n)
-
-    def load(self, base, vectors) -> list:
-        size, found = self.dtype.bits // 8, []
-        for offset, inside in vectors:
-            found.append(registers(self.dtype, self.vector, init=0))
-            move(LOAD, base + offset * size, 0, found[-1], self.vector * size, pred=inside)
-        return found
-
-    def values(self, loaded) -> list:
-        return [[value for each in bits for value in widened(each, self.dtype)] for bits in loaded]
-
-    def store(self, base, vectors, values, inverse):
-        for (offset, inside), some in zip(vectors, values, strict=True):
-            move(STORE, base + offset, 0, bytes_of([mul(x, inverse) for x in some]), self.vector, pred=inside)
-
-
 def largest_of(values, lanes: int):
     """The largest magnitude of the values of `lanes` neighbouring lanes, in each of them."""
     mine = tree([magnitude(value) for some in values for value in some], ptx.inst.max.NaN.f32)
@@ -136,19 +83,20 @@ def make_by_blocks_of_rows(split, dtype):
     columns; if there are more groups than columns, the others take further rows.  Neighbouring CTAs take neighbouring columns."""
 
     def shares(N) -> tuple[int, int, int]:
-        """(blocks of columns side by side in a CTA, CTAs side by side, rows of a CTA)."""
-        places, blocks = WARPS * Lanes(N, dtype).across, max(1, blocks_in(N))
+        """(blocks of columns side by side in a CTA, CTAs side by side, groups of a CTA below each other)."""
+        places, blocks = WARPS * lanes_of(N, dtype).across, max(1, blocks_in(N))
         side = min(places, 1 << (blocks - 1).bit_length())
-        return side, -(-blocks // side), places // side * UNROLL
+        return side, -(-blocks // side), places // side
 
     def grid(M, N):
-        _, beside, rows = shares(N)
-        return (-(-M // rows) * beside, 1, 1)
+        _, beside, below = shares(N)
+        step = lanes_of(N, dtype).step
+        return (-(-(-(-M // (step * UNROLL)) * step) // below) * beside, 1, 1)
 
     @block_kernel(split, dtype, Tile("M", "B", f32), grid=grid, block=(32 * WARPS, 1, 1), batch="M")
     def quantize_fp8_blocks_of_rows(X, Q, S):
         begin(split)
-        share = Lanes(X.shape[1], dtype)
+        share = lanes_of(X.shape[1], dtype)
         x, q, s = ptx.global_ptrs(X, Q, S)
         m, blocks = ptx.param(u32, "M"), ptx.param(u32, "B")
         warp, piece, within = share.place()
@@ -157,9 +105,11 @@ def make_by_blocks_of_rows(split, dtype):
         mine = warp * share.across + piece
         block, first = place * side + (mine & (side - 1)), above * below
         if side < WARPS * share.across:
-            first = first + (mine >> (side.bit_length() - 1)) * UNROLL
-        column = block * BLOCK + within
-        rows = [first + i for i in range(UNROLL)]
+            first = first + (mine >> (side.bit_length() - 1))
+        column, step = block * BLOCK + within, share.step
+        first = first * UNROLL - (first & (step - 1)) * (UNROLL - 1)
+        share.begin(first, column, within)
+        rows = [first + i * step for i in range(UNROLL)]
         vectors = [list(share.vectors(row, column, m)) for row in rows]
         loaded = [share.load(x, some) for some in vectors]
         for row, some, bits in zip(rows, vectors, loaded, strict=True):
@@ -180,13 +130,14 @@ def make_by_squares(split, dtype):
     @block_kernel(split, dtype, Tile("P", "B", f32), grid=lambda P, B: (P * B, 1, 1), block=(32 * warps, 1, 1))
     def quantize_fp8_squares(X, Q, S):
         begin(split)
-        share = Lanes(X.shape[1], dtype)
+        share = lanes_of(X.shape[1], dtype)
         x, q, s = ptx.global_ptrs(X, Q, S)
         m, blocks = ptx.param(u32, "M"), ptx.param(u32, "B")
         warp, piece, within = share.place()
         above, block = divided(reg.from_(ptx.special.ctaid.x(), u32), blocks)
         first, column = above * BLOCK + warp * share.across + piece, block * BLOCK + within
-        together = warps * share.across
+        together = warps * share.across  # a multiple of the lanes' step
+        share.begin(first, column, within)
         vectors = [list(share.vectors(first + i, column, m)) for i in range(0, BLOCK, together)]
         loaded = [share.load(x, some) for some in vectors]
         largest = [largest_of(share.values(bits), 1) for bits in loaded]
