@@ -101,6 +101,22 @@ def test_columns_as_they_lie(sizes, dtype, name):
     torch.testing.assert_close(one.grad.double(), two.grad, equal_nan=True, **(near | {"atol": 2 * near["atol"]}))
 
 
+@devices
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("sizes", [(2, 1000, 20), (1, 700, 5), (3, 2049, 4), (1, 4000, 16), (1, 9000, 8)])
+def test_long_columns(sizes, name, dtype, device):
+    """In the registers of CTAs, whose lanes are fewer or more; of the longest ones first the gradient, then both are read twice."""
+    ours, theirs = getattr(kernels, name), getattr(F, name)
+    x, g = (3 * torch.randn(sizes, device=device)).to(dtype), torch.randn(sizes, device=device).to(dtype)
+    one, two = x.clone().requires_grad_(), x.double().requires_grad_()
+    got, wanted = ours(one, 1), theirs(two, 1)
+    near = {"atol": 1e-5, "rtol": 1e-5} if dtype is torch.float32 else {"atol": 0.02, "rtol": 0.01}
+    torch.testing.assert_close(got.double(), wanted, **near)
+    got.backward(g), wanted.backward(g.double())
+    torch.testing.assert_close(one.grad.double(), two.grad, **(near | {"atol": 2 * near["atol"]}))
+
+
 def test_columns_under_transforms():
     x = torch.randn(3, 5, 4, 8)
     for ours, theirs in ((kernels.softmax, torch.softmax), (kernels.log_softmax, torch.log_softmax)):
@@ -114,7 +130,7 @@ def test_columns_under_transforms():
         for got, wanted in zip(*pairs, strict=True):
             torch.testing.assert_close(got, wanted)
         traced = torch.compile(lambda x, ours=ours: ours(x, 1), fullgraph=True, dynamic=True, backend="aot_eager")
-        for y in (x, torch.randn(2, 7, 3, 3)):
+        for y in (x, torch.randn(2, 7, 3, 3), torch.randn(2, 90, 3, 3), torch.randn(2, 300, 3, 8)):
             torch.testing.assert_close(traced(y), theirs(y, 1))
 
 

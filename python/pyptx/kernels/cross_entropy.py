@@ -37,7 +37,7 @@ from pyptx.kernels._rows.own import less_at
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.split import LONG, WARP, Split, from_short, paired, row_kernel, with_own
 from pyptx.kernels._rows.totals import Exponentials, below
-from pyptx.kernels.softmax import lies_in_columns
+from pyptx.kernels.softmax import fills_gpu, lies_in_columns
 from pyptx.types import pred, u32
 
 __all__ = ["cross_entropy"]
@@ -321,7 +321,7 @@ def entropy(logits, target, weight, out, *, ignore_index, reduction, label_smoot
     indices = str(target.dtype).removeprefix("torch.") in INDICES
     if dim is not None or len(logits.shape) > 2:
         dim = class_dimension(logits, target, indices, dim) % len(logits.shape)
-        if indices and lies_in_columns(logits, dim):
+        if indices and lies_in_columns(logits, dim) and fills_gpu(logits, dim):
             if weight is not None:
                 check_weight(weight, logits.shape[dim], indices)
             return of_columns(logits, target, weight, dim, reduction, ignore_index, float(label_smoothing))

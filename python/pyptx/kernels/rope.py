@@ -29,6 +29,7 @@ from pyptx.kernels._registers import (
     widened,
 )
 from pyptx.kernels._rows.apart import Apart, apart_kernels, whole
+from pyptx.kernels._rows.split import Split
 from pyptx.types import f32, pred, s32, s64, u32
 
 __all__ = ["rope"]
@@ -165,8 +166,9 @@ def line_of(row, there, positions, inner: int):
     return apply_to(reg.scalar(u32), ptx.inst.cvt.u32.u64, position), known
 
 
-def make_rope(_, x_type, *types):
+def make_rope(split, x_type, *types):
     *tables, position_type = types
+    hopper = split.func == Split.wide
 
     def grid(M, N, R, interleaved):
         return (-(-M // (Share(N, R, x_type.bits, interleaved).rows * UNROLL)), 1, 1)
@@ -176,6 +178,9 @@ def make_rope(_, x_type, *types):
         return (share.rows * share.threads, 1, 1)
 
     def body(X, COS, SIN, POSITIONS, Y, interleaved, inner, inverse):
+        if hopper:
+            ptx.griddepcontrol.wait()
+            ptx.griddepcontrol.launch_dependents()
         share = Share(X.shape[1], COS.shape[1], x_type.bits, interleaved)
         x, y, cos, sin = (Vectors(tensor, share.vector) for tensor in (X, Y, COS, SIN))
         above, thread = share.place()
@@ -193,7 +198,8 @@ def make_rope(_, x_type, *types):
         ptx.ret()
 
     inputs, outputs = (matrix(x_type), *(Tile("L", "R", table, align=16) for table in tables)), (matrix(x_type),)
-    launch, raw = {"grid": grid, "block": block, "arch": "sm_80"}, [("u32", "M"), ("u32", "S")]
+    launch = {"grid": grid, "block": block, "dependent_launch": hopper, "arch": "sm_90" if hopper else "sm_80"}
+    raw = [("u32", "M"), ("u32", "S")]
     batch = {} if position_type else {"batch": "M"}
 
     if position_type is None:

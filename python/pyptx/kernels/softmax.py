@@ -30,7 +30,7 @@ from pyptx.kernels._registers import fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.softmax_columns import LANES, column_softmax
 from pyptx.kernels._rows.softmax_few import few_softmax, is_few
-from pyptx.kernels._rows.softmax_tiles import share_of, tile_softmax
+from pyptx.kernels._rows.softmax_tiles import Share, share_of, tile_softmax
 from pyptx.kernels._rows.split import paired, row_kernel, with_own
 from pyptx.kernels._rows.totals import Exponentials, below
 from pyptx.types import f32
@@ -130,20 +130,22 @@ def log_softmax(x: Any = None, dim: int = -1, *, dtype: Any = None, out: Any = N
 
 
 def lies_in_columns(x, dim: int) -> bool:
-    """Whether the kernel over columns takes x: it is packed, and the elements of `dim` do not lie side by side."""
+    """Whether x is packed, and the elements of `dim` do not lie side by side."""
     if spelled(getattr(x, "dtype", None)) not in TYPES or 0 in x.shape or math.prod(x.shape[dim + 1 :]) == 1:
         return False
-    return is_packed(x) and (not getattr(x, "is_cuda", False) or fits_tiles(x, dim) or fills_gpu(x, dim))
+    return is_packed(x)
 
 
 def fits_tiles(x, dim: int) -> bool:
-    return share_of(*of_three(x.shape, dim), x.dtype.itemsize, 1) is not None
+    """Whether columns stay in the registers of CTAs, with the gradient if one is asked for."""
+    tensors = 2 if getattr(x, "requires_grad", False) else 1
+    return share_of(*of_three(x.shape, dim), x.dtype.itemsize, tensors) is not None
 
 
 def fills_gpu(x, dim: int) -> bool:
-    """Whether there are enough long columns for the GPU; with fewer, it is quicker to copy them to rows."""
+    """Whether there are enough columns for the GPU, if CTAs take wide ones; with fewer, it is quicker to copy them to rows."""
     outer, _, behind = of_three(x.shape, dim)
-    return outer * (behind * x.dtype.itemsize // (LANES * 16)) >= 128
+    return not getattr(x, "is_cuda", False) or outer * (behind * x.dtype.itemsize // (LANES * 16)) >= 128
 
 
 def of_three(shape, dim: int) -> tuple:
@@ -170,7 +172,7 @@ def columns_of(shares: tuple, dtype: str, vector: int, *told):
     if not shares:
         return few_softmax(kind, vector, *told)
     made = [
-        tile_softmax(kind, share, *told, backward) if share else column_softmax(kind, vector, *told)[backward]
+        tile_softmax(kind, Share(*share), *told, backward) if share else column_softmax(kind, vector, *told)[backward]
         for backward, share in enumerate(shares)
     ]
     return differentiable_kernel(*made)
@@ -205,8 +207,10 @@ def over_rows(name: str, functions, x, dim: int, dtype, out):
     its, wide = spelled(getattr(x, "dtype", None)), False
     if dtype is None and out is None and widened_by_autocast(x):
         dtype = "float32"
-    if dtype is None and lies_in_columns(x, dim % rank) and (out is None or (out.shape == x.shape and is_packed(out))):
-        return over_columns(name, x, dim % rank, out)
+    inside = dim % rank
+    if dtype is None and lies_in_columns(x, inside) and (fits_tiles(x, inside) or fills_gpu(x, inside)):
+        if out is None or (out.shape == x.shape and is_packed(out)):
+            return over_columns(name, x, inside, out)
     x = last(x, dim)
     if dtype is not None and spelled(dtype) != its:
         if spelled(dtype) not in TYPES:

@@ -46,6 +46,7 @@ VECTOR = 4  # columns of a thread at most
 PACKED = 32  # registers of a thread that hold elements
 MOST = 1024  # threads of a CTA, and of a multiprocessor
 SECTOR = 32  # bytes of memory that are read together
+FULL = MULTIPROCESSORS * MOST * 3 // 4  # threads that fill a GPU
 
 
 @dataclass(frozen=True)
@@ -70,33 +71,25 @@ class Share:
         return -(-n // self.groups)
 
 
-def share_of(matrices: int, n: int, columns: int, size: int, tensors: int) -> Share | None:
-    """For elements of `size` bytes of so many tensors that are read together: the widest tiles of which CTAs of up to half a multiprocessor fill the GPU,
-    or the narrowest that fit; None if none does."""
-    vector = VECTOR
+def share_of(matrices: int, n: int, columns: int, size: int, tensors: int) -> tuple | None:
+    """What makes a Share, for elements of `size` bytes of so many tensors that are read together: of the widest tiles of which CTAs of up to half a
+    multiprocessor fill the GPU, or of the narrowest that fit; None if none does.  torch.compile traces this."""
+    vector, lanes = VECTOR, WARP
     while columns % vector:
         vector //= 2
-    most = min(WARP, 1 << (columns // vector - 1).bit_length())
-    least = min(most, max(1, SECTOR // (vector * size)))
-    found, lanes = None, most
-    while lanes >= least:
-        share = _fitting(n, lanes, vector, max(1, vector * size // 4) * tensors)
-        if share is not None:
-            found = share
-            ctas = matrices * -(-columns // share.columns)
-            if 2 * share.threads <= MOST and ctas * share.threads >= MULTIPROCESSORS * MOST:
+    while lanes > 1 and lanes // 2 * vector >= columns:
+        lanes //= 2
+    found, room = None, PACKED // (max(1, vector * size // 4) * tensors)  # elements of a thread
+    while lanes > 0 and (found is None or lanes * vector * size >= SECTOR):
+        for threads in (128, 256, 512, 1024):
+            if threads // lanes * room >= n:
+                found = threads, lanes, vector
+                ctas = matrices * ((columns + lanes * vector - 1) // (lanes * vector))
+                if 2 * threads <= MOST and ctas * threads >= FULL:
+                    return found
                 break
         lanes //= 2
     return found
-
-
-def _fitting(n: int, lanes: int, vector: int, registers: int) -> Share | None:
-    """The fewest threads that have room for elements of so many registers."""
-    for threads in (128, 256, 512, 1024):
-        share = Share(threads, lanes, vector)
-        if share.each(n) * registers <= PACKED:
-            return share
-    return None
 
 
 class Columns:
