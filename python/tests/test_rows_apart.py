@@ -383,3 +383,18 @@ def test_classes_in_columns_of_all_kinds():
         leaf = x.requires_grad_()
         ours, theirs = kernels.cross_entropy(leaf, target, dim=1), F.cross_entropy(leaf, target)
         torch.testing.assert_close(torch.autograd.grad(ours, leaf), torch.autograd.grad(theirs, leaf))
+
+
+@devices
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("block", [None, 128, (128, 128)])
+def test_quantize_fp8(block, dtype, device):
+    if device == "cuda" and torch.cuda.get_device_capability() < (8, 9):
+        pytest.skip("skipped: no e4m3 before sm_89")
+    x = torch.randn(3, 50, 4, 208, device=device).to(dtype)
+    for slice_ in (x[0, :, 1], x[1].flatten(1)[:, 208:624], *([] if block == (128, 128) else [x.transpose(1, 2)])):
+        wanted = kernels.quantize_fp8(slice_.contiguous(), block=block)
+        with nothing_copied():
+            got = kernels.quantize_fp8(slice_, block=block)
+        for one, other in zip(got, wanted, strict=True):
+            assert one.shape == other.shape and torch.equal(one.float(), other.float())

@@ -189,7 +189,7 @@ class RowFunction(_core.Choice):
             place = None
         run = chosen(self.name, dtypes, wide, out is None, way, len(matrices[0].shape))
         named = {key: value for key, value in options.items() if value != self.defaults[key]}
-        named |= scalars_of(getattr(run, "forward_kernel", run), given, () if place is None else (place,))
+        named |= scalars_of(getattr(run, "forward_kernel", run), given, () if place is None else (place,), **named)
         if keep is not None:
             keep(run, given, named)
         if out is None:

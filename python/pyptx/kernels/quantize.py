@@ -10,8 +10,9 @@ from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.errors import LaunchValueError
 from pyptx.kernels._call import Remembered, RowFunction, check_arrays, matrix
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
-from pyptx.kernels._registers import apply, divided, mul, smem_address, tree
+from pyptx.kernels._registers import apply, beyond, divided, mul, smem_address, tree
 from pyptx.kernels._rows.agreement import warp_max
+from pyptx.kernels._rows.apart import Apart, apart_kernels, whole
 from pyptx.kernels._rows.lanes import BLOCK, lanes_of
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.split import Split, row_kernel
@@ -42,6 +43,13 @@ def store_scale(place, largest):
     ptx.inst.st.global_.f32(ptx.addr(place), apply(ptx.inst.div.rn.f32, largest, LARGEST))
 
 
+def place_of_scale(S, row, block, blocks):
+    if isinstance(S, Apart):
+        return beyond(S.begin(row), block, 4)
+    (pointer,) = ptx.global_ptrs(S)
+    return pointer + (row * blocks + block) * 4
+
+
 def make_by_row(split, dtype):
     @row_kernel((matrix(dtype),), (matrix(e4m3), Tile("M", f32)), split, arch="sm_89")
     def quantize_fp8_rows(X, Q, S):
@@ -62,14 +70,18 @@ def largest_of(values, lanes: int):
     return mine
 
 
-def block_kernel(split, dtype, scales: Tile, **launch):
-    """The decorator of a kernel from a matrix to a matrix of e4m3 and scales.  On GPUs since Hopper it may begin while the kernel before it
-    ends."""
-    raw, wide = [("u32", "M"), ("u32", "B")], split.func == Split.wide
-    outputs, arch = (matrix(e4m3), scales), "sm_90" if wide else "sm_89"
-    return kernel(
-        in_specs=(matrix(dtype),), out_specs=outputs, raw_params=raw, arch=arch, dependent_launch=wide, **launch
-    )
+def block_kernel(split, dtype, scales: Tile, batch: dict | None = None, **launch):
+    """The decorator of a kernel from a matrix, whose rows may lie apart, to a matrix of e4m3 and scales.  On GPUs since Hopper it may begin while the kernel
+    before it ends."""
+    wide, inputs, outputs = split.func == Split.wide, (matrix(dtype),), (matrix(e4m3), scales)
+    launch |= {"raw_params": [("u32", "M"), ("u32", "B")], "arch": "sm_90" if wide else "sm_89", "dependent_launch": wide}
+
+    def made(function):
+        packed = kernel(in_specs=inputs, out_specs=outputs, **(batch or {}), **launch)(function)
+        packed.apart, packed.pieces = apart_kernels(function, inputs, outputs, **launch), whole
+        return packed
+
+    return made
 
 
 def begin(split):
@@ -93,11 +105,10 @@ def make_by_blocks_of_rows(split, dtype):
         step = lanes_of(N, dtype).step
         return (-(-(-(-M // (step * UNROLL)) * step) // below) * beside, 1, 1)
 
-    @block_kernel(split, dtype, Tile("M", "B", f32), grid=grid, block=(32 * WARPS, 1, 1), batch="M")
+    @block_kernel(split, dtype, Tile("M", "B", f32), {"batch": "M"}, grid=grid, block=(32 * WARPS, 1, 1))
     def quantize_fp8_blocks_of_rows(X, Q, S):
         begin(split)
         share = lanes_of(X.shape[1], dtype)
-        x, q, s = ptx.global_ptrs(X, Q, S)
         m, blocks = ptx.param(u32, "M"), ptx.param(u32, "B")
         warp, piece, within = share.place()
         side, beside, below = shares(X.shape[1])
@@ -111,13 +122,13 @@ def make_by_blocks_of_rows(split, dtype):
         share.begin(first, column, within)
         rows = [first + i * step for i in range(UNROLL)]
         vectors = [list(share.vectors(row, column, m)) for row in rows]
-        loaded = [share.load(x, some) for some in vectors]
+        loaded = [share.load(X, some) for some in vectors]
         for row, some, bits in zip(rows, vectors, loaded, strict=True):
             values = share.values(bits)
             inverse = inverse_scale(largest := largest_of(values, share.lanes))
-            share.store(q, some, values, inverse)
+            share.store(Q, some, values, inverse)
             with ptx.if_((within == 0) & (block < blocks) & (row < m)):
-                store_scale(s + (row * blocks + block) * 4, largest)
+                store_scale(place_of_scale(S, row, block, blocks), largest)
         ptx.ret()
 
     return quantize_fp8_blocks_of_rows, None
@@ -131,7 +142,6 @@ def make_by_squares(split, dtype):
     def quantize_fp8_squares(X, Q, S):
         begin(split)
         share = lanes_of(X.shape[1], dtype)
-        x, q, s = ptx.global_ptrs(X, Q, S)
         m, blocks = ptx.param(u32, "M"), ptx.param(u32, "B")
         warp, piece, within = share.place()
         above, block = divided(reg.from_(ptx.special.ctaid.x(), u32), blocks)
@@ -139,7 +149,7 @@ def make_by_squares(split, dtype):
         together = warps * share.across  # a multiple of the lanes' step
         share.begin(first, column, within)
         vectors = [list(share.vectors(first + i, column, m)) for i in range(0, BLOCK, together)]
-        loaded = [share.load(x, some) for some in vectors]
+        loaded = [share.load(X, some) for some in vectors]
         largest = [largest_of(share.values(bits), 1) for bits in loaded]
         partials = smem.alloc(f32, (warps,), align=16)
         base = smem_address(partials)
@@ -149,9 +159,9 @@ def make_by_squares(split, dtype):
         parts = [apply(ptx.inst.ld.shared.f32, ptx.addr(base, 4 * i)) for i in range(warps)]
         inverse = inverse_scale(largest := tree(parts, ptx.inst.max.NaN.f32))
         for some, bits in zip(vectors, loaded, strict=True):
-            share.store(q, some, share.values(bits), inverse)
+            share.store(Q, some, share.values(bits), inverse)
         with ptx.if_(thread == 0):
-            store_scale(s + (above * blocks + block) * 4, largest)
+            store_scale(place_of_scale(S, above, block, blocks), largest)
         ptx.ret()
 
     return quantize_fp8_squares, None
@@ -165,17 +175,9 @@ def shaped(result, shape):
 
 ROWS = RowFunction("quantize_fp8_rows", 1, make_by_row, called="quantize_fp8")
 BLOCKS = RowFunction(
-    "quantize_fp8_blocks_of_rows",
-    1,
-    make_by_blocks_of_rows,
-    called="quantize_fp8",
-    shaped=shaped,
-    in_place=False,
-    B=None,
+    "quantize_fp8_blocks_of_rows", 1, make_by_blocks_of_rows, called="quantize_fp8", shaped=shaped, B=None
 )
-SQUARES = RowFunction(
-    "quantize_fp8_squares", 1, make_by_squares, called="quantize_fp8", shaped=shaped, in_place=False, P=None, B=None
-)
+SQUARES = RowFunction("quantize_fp8_squares", 1, make_by_squares, called="quantize_fp8", shaped=shaped, P=None, B=None)
 
 
 def blocks_in(size: int) -> int:

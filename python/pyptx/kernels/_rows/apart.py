@@ -174,9 +174,9 @@ def can_lie_apart(shape) -> bool:
     )
 
 
-def scalars_of(kernel, tensors, outs) -> dict:
-    """What a kernel of `apart_kernels` is told beside its tensors; `outs`: the outputs that the call brings."""
-    lead, columns, found = tensors[0].shape[:-1], {}, {"M": math.prod(tensors[0].shape[:-1])}
+def scalars_of(kernel, tensors, outs, **sizes: int) -> dict:
+    """What a kernel of `apart_kernels` is told beside its tensors; `outs`: the outputs that the call brings; `sizes`: of dimensions that none of these has."""
+    lead, columns, found = tensors[0].shape[:-1], sizes, {"M": math.prod(tensors[0].shape[:-1])}
     brought = (*tensors, *outs, *[None] * (len(kernel.out_specs) - len(outs)))
     for name, tile, tensor in zip(
         kernel.signature.tensors, (*kernel.in_specs, *kernel.out_specs), brought, strict=True

@@ -5,6 +5,7 @@ from pyptx.kernels._registers import (
     LOAD,
     STORE,
     apply_to,
+    beyond,
     bytes_of,
     copied,
     move,
@@ -13,6 +14,7 @@ from pyptx.kernels._registers import (
     to_u64,
     widened,
 )
+from pyptx.kernels._rows.apart import Apart
 from pyptx.kernels._rows.edges import compared, load_elements, shifted
 from pyptx.kernels._rows.split import WARP, vector_of
 from pyptx.types import b8, b16, b32, b64, pred, u32
@@ -50,29 +52,33 @@ class Lanes:
     def begin(self, row, column, within):
         """Tells the first row of the lane."""
 
-    def offset(self, row, column):
-        """Elements before the column of the row."""
-        return apply_to(to_u64(column), ptx.inst.mad.wide.u32, row, self.n, to_u64(column))
+    def place_in(self, tensor, row, column):
+        """The address of an element of a matrix."""
+        size = tensor.dtype.bits // 8
+        if isinstance(tensor, Apart):
+            return beyond(tensor.begin(row), column, size)
+        (pointer,) = ptx.global_ptrs(tensor)
+        return pointer + beyond(to_u64(column), row, self.n) * size
 
     def vectors(self, row, column, rows):
-        """(offset in elements, predicate that it exists) for each of the lane's vectors of a row."""
-        offset, inside = self.offset(row, column), row < rows
-        distances = [k * self.lanes * self.vector for k in range(self.each)]
-        return [(offset + distance, inside & (column + distance < self.n)) for distance in distances]
+        """(row, column, predicate that it exists) for each of the lane's vectors of a row."""
+        inside, pitch = row < rows, self.lanes * self.vector
+        columns = [column + k * pitch if k else column for k in range(self.each)]
+        return [(row, each, inside & (each < self.n)) for each in columns]
 
-    def load(self, base, vectors) -> list:
+    def load(self, X, vectors) -> list:
         size, found = self.dtype.bits // 8, []
-        for offset, inside in vectors:
+        for row, column, inside in vectors:
             found.append(registers(self.dtype, self.vector, init=0))
-            move(LOAD, base + offset * size, 0, found[-1], self.vector * size, pred=inside)
+            move(LOAD, self.place_in(X, row, column), 0, found[-1], self.vector * size, pred=inside)
         return found
 
     def values(self, loaded) -> list:
         return [[value for each in bits for value in widened(each, self.dtype)] for bits in loaded]
 
-    def store(self, base, vectors, values, inverse):
-        for (offset, inside), some in zip(vectors, values, strict=True):
-            move(STORE, base + offset, 0, bytes_of([mul(x, inverse) for x in some]), self.vector, pred=inside)
+    def store(self, Q, vectors, values, inverse):
+        for (row, column, inside), some in zip(vectors, values, strict=True):
+            move(STORE, self.place_in(Q, row, column), 0, bytes_of([mul(x, inverse) for x in some]), self.vector, pred=inside)
 
 
 class Shifted(Lanes):
@@ -119,30 +125,30 @@ class Shifted(Lanes):
             yield width, at, (head & has) | (tail & of_tail)
 
     def vectors(self, row, column, rows):
-        """(offset in elements, whether it exists, whether the row is the last one) of the lane's elements of a row."""
+        """(row, column, whether it exists, whether the row is the last one) of the lane's elements of a row."""
         inside = (row < rows) & (column < self.n)
-        return [(self.offset(row, column), inside, inside & (row + 1 >= rows))]
+        return [(row, column, inside, inside & (row + 1 >= rows))]
 
-    def load(self, base, vectors) -> list:
-        ((offset, inside, last),) = vectors
+    def load(self, X, vectors) -> list:
+        ((row, column, inside, last),) = vectors
         size, bits = self.dtype.bits // 8, registers(self.dtype, self.vector, init=0)
         both = [registers(self.dtype, self.vector, init=0) for _ in range(2)]
-        there = base + (offset + to_u64(self.shift)) * size
+        place = self.place_in(X, row, column)
+        there = beyond(place, self.shift, size)
         move(LOAD, there, -16, both[0], 16, pred=inside & ~last & self.divided)
         move(LOAD, there, 0, both[1], 16, pred=inside & ~last & (self.column + self.shift < self.n))
         shifted(both[0] + both[1], self.shift * (size // 2), bits, size == 4)
         with ptx.if_(last):  # its last vector may end behind the matrix
             guards = [{"pred": self.column + i < self.n} for i in range(self.vector)]
-            load_elements(self.dtype, base + offset * size, 0, bits, guards)
+            load_elements(self.dtype, place, 0, bits, guards)
         for each, mask in zip(bits, self.masks, strict=True):
             ptx.inst.and_.b32(each, each, mask)
         return [bits]
 
-    def store(self, base, vectors, values, inverse):
-        ((offset, inside, _),) = vectors
+    def store(self, Q, vectors, values, inverse):
+        ((row, column, inside, _),) = vectors
         own = bytes_of([mul(x, inverse) for x in values[0]])
-        own = own if isinstance(own, list) else [own]
-        place = base + offset
+        place = self.place_in(Q, row, column)
         move(STORE, place + to_u64(self.shift), 0, self.joined(own), self.vector, pred=inside & self.whole)
         for width, at, guard in self.ends:
             self.store_bytes(place, own, at, width, inside & guard)
