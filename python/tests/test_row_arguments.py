@@ -12,6 +12,7 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from pyptx import kernels  # noqa: E402
+from pyptx.errors import LaunchValueError  # noqa: E402
 from pyptx.kernels import _call  # noqa: E402
 
 F = torch.nn.functional
@@ -241,3 +242,32 @@ def test_autocast_computes_norms_and_softmax_in_float32(monkeypatch):
         torch.testing.assert_close(y, torch.nn.functional.rms_norm(x.float(), (64,), w.float(), 1e-6))
     y.sum().backward()
     assert x.grad.dtype == torch.bfloat16
+
+
+@devices
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(64, 33), (8, 16, 77), (512, 8), (2, 5, 640), (7, 33), (0, 33), (64, 1)])
+def test_gates_of_narrow_and_odd_rows(shape, dtype, device):
+    """Rows are joined if a power of two divides their elements."""
+    gate, up = (torch.randn(shape, device=device).to(dtype).requires_grad_() for _ in range(2))
+    near = {"atol": 1e-5, "rtol": 1e-5} if dtype is torch.float32 else {"atol": 0.03, "rtol": 0.02}
+    for ours, theirs in ((kernels.swiglu, F.silu), (kernels.geglu, F.gelu)):
+        got, wanted = ours(gate, up), theirs(gate) * up
+        torch.testing.assert_close(got, wanted, **near)
+        g = torch.randn_like(got)
+        for one, two in zip(*(torch.autograd.grad(y, (gate, up), g) for y in (got, wanted)), strict=True):
+            torch.testing.assert_close(one, two, **near)
+        x, u = gate.detach().clone(), up.detach()
+        out = torch.empty_like(x)
+        assert ours(x, u, out=out) is out and torch.equal(out, got)
+        assert ours(x, u, out=x) is x and torch.equal(x, got)
+
+
+def test_rows_of_gates_are_joined(monkeypatch):
+    asked = []
+    monkeypatch.setattr(_call, "viewed", lambda array, *shape: asked.append(shape) or array.view(shape))
+    x = torch.randn(512, 33)
+    kernels.swiglu(x, x, out=torch.empty_like(x))
+    assert asked == [(33, 512)]
+    with pytest.raises(LaunchValueError, match=r"`up` has shape \(33, 512\), not \(512, 33\)"):
+        kernels.swiglu(x, x.view(33, 512))

@@ -20,6 +20,7 @@ __all__ = ["Remembered", "RowFunction", "columns", "has_clusters", "last", "matr
 
 TYPES = {"float32": f32, "float16": f16, "bfloat16": bf16}
 INDICES = {"int64": s64, "int32": s32}
+SHORT, JOINED = 64, 4096  # elements of rows that are made longer, if there is a power of two that divides all elements; the most that they have then
 
 
 def matrix(dtype) -> Tile:
@@ -150,23 +151,39 @@ class RowFunction(_core.Choice):
 
     def _run(self, run, tensors, out, options, traced=False, keep=None):
         shape = tensors[0].shape
+        columns = shape[-1] if traced else self._columns(tensors, out)
         # A default is a number of the program to torch.compile(dynamic=True); the kernel's own is a constant.
         named = {key: value for key, value in options.items() if value != self.defaults[key]}
-        is_matrix = len(shape) == 2
+        is_matrix = len(shape) == 2 and columns == shape[-1]
         given = [dense(tensor, traced) for tensor in tensors if tensor is not None]
         if not is_matrix:
-            given = [self.flat(self, i, each, shape, shape[-1]) for i, each in enumerate(given)]
+            given = [self.flat(self, i, each, shape, columns) for i, each in enumerate(given)]
         if keep is not None:
             keep(run, given, named)
         if out is None:
             result = run(*given, **named)
             return result if is_matrix else self.shaped(result, shape)
         place = out if traced else dense(out, traced)
-        if not traced and self._has_edges(tensors, shape[-1]) and any(shares_memory(place, each) for each in given):
+        if not traced and self._has_edges(tensors, columns) and any(shares_memory(place, each) for each in given):
             made = self.shaped(run(*given, **named), shape)
             return copied_to(self.called, out, made)  # rows read neighbours' elements
-        run(*given, out=place if is_matrix else viewed(place, math.prod(shape[:-1]), out.shape[-1]), **named)
+        rows = math.prod(shape[:-1]) if columns == shape[-1] else math.prod(shape) // columns
+        run(*given, out=place if is_matrix else viewed(place, rows, columns), **named)
         return out if place is out else copied_to(self.called, out, place)
+
+    def _columns(self, tensors, out) -> int:
+        """The columns of the rows that the kernel is given: those of the tensors or, where elements do not depend on others and vectors do not divide
+        rows, or they are short, of others that the same memory has."""
+        shape = tensors[0].shape
+        columns = shape[-1]
+        if self.over_rows or self.shaped is not given_shape or not hasattr(tensors[0], "storage_offset"):
+            return columns  # JAX may have rows on several devices
+        size = math.prod(shape)
+        if type(size) is not int or size == 0 or (columns % 8 == 0 and columns >= SHORT):
+            return columns
+        self.fits(self, tensors, out)
+        found = math.gcd(size, JOINED)
+        return found if found >= SHORT else columns
 
     def _lies(self, tensors, out, recorded: bool) -> str:
         """ "apart", of tensors whose rows kernels find where they lie; "packed", of tensors of more than two dimensions whose gradient may lie
