@@ -40,7 +40,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("rows", [1, 7, 264])
-@pytest.mark.parametrize("n", [3, 5, 6, 7, 8, 10, 14])
+@pytest.mark.parametrize("n", [3, 5, 6, 7, 8, 10, 14, 33, 46])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_against_float64(name, dtype, n, rows):
@@ -63,9 +63,10 @@ def test_a_target_outside_and_one_that_is_ignored():
 
 
 def test_which_rows():
-    """Two vectors of 16 bytes a thread at least; longer rows, and those that vectors divide, are shared by threads."""
+    """Two vectors of 16 bytes a thread at least, or one row; longer rows, and those that vectors divide, are shared by threads."""
     found = {n: Split.once(n, 16, own=True) for n in (1, 3, 8, 9, 10, 16, 28, 30, 32)}
-    assert {n: split.batch for n, split in found.items() if split.threads == 1} == {1: 16, 3: 8, 8: 2, 10: 4, 28: 2}
-    assert all(split.batch * n % 8 == 0 for n, split in found.items() if split.threads == 1)
+    assert {n: split.batch for n, split in found.items() if split.threads == 1} == {1: 16, 3: 8, 8: 2, 9: 1, 10: 4, 28: 2, 30: 1}
+    assert all(split.batch == 1 or split.batch * n % 8 == 0 for n, split in found.items() if split.threads == 1)
     assert Split.once(3, 16).threads > 1 and Split.once(10, 16, 2, own=True).threads == 1
-    assert Split.once(7, 16, 2, own=True).threads > 1  # of two matrices there are no registers
+    two = [Split.once(n, 16, 2, own=True) for n in (7, 47, 49)]  # matrices, of which fewer elements find registers
+    assert [(split.threads, split.batch) for split in two[:2]] == [(1, 1), (1, 1)] and two[2].threads > 1

@@ -4,6 +4,7 @@ s = max |x| / 448 over a row, over 128 columns of a row, or over 128 x 128 eleme
 max |x| counts as 1e-12 at least, so that zeros stay zeros.  NaN and infinity make NaN of all elements that share their scale.
 """
 
+import contextlib
 from typing import Any
 
 from pyptx import Tile, kernel, ptx, reg, smem
@@ -15,7 +16,7 @@ from pyptx.kernels._rows.agreement import warp_max
 from pyptx.kernels._rows.apart import Apart, apart_kernels, whole
 from pyptx.kernels._rows.lanes import BLOCK, lanes_of
 from pyptx.kernels._rows.row import Row
-from pyptx.kernels._rows.split import Split, row_kernel
+from pyptx.kernels._rows.split import Split, row_kernel, with_own
 from pyptx.types import e4m3, f32, u32
 
 __all__ = ["quantize_fp8"]
@@ -39,8 +40,12 @@ def inverse_scale(largest):
     return apply(ptx.inst.div.rn.f32, LARGEST, largest)
 
 
+def scale_of(largest):
+    return apply(ptx.inst.div.rn.f32, largest, LARGEST)
+
+
 def store_scale(place, largest):
-    ptx.inst.st.global_.f32(ptx.addr(place), apply(ptx.inst.div.rn.f32, largest, LARGEST))
+    ptx.inst.st.global_.f32(ptx.addr(place), scale_of(largest))
 
 
 def place_of_scale(S, row, block, blocks):
@@ -51,13 +56,15 @@ def place_of_scale(S, row, block, blocks):
 
 
 def make_by_row(split, dtype):
+    split = with_own(split)
+
     @row_kernel((matrix(dtype),), (matrix(e4m3), Tile("M", f32)), split, arch="sm_89")
     def quantize_fp8_rows(X, Q, S):
         for row, x in Row.each(split(X.shape[1]), X):
             inverse = inverse_scale(largest := row.max(row.map(magnitude, x)))
             row.store(Q, row.map(lambda x, inverse=inverse: mul(x, inverse), x), last=True)
-            with ptx.if_(row.thread == 0):
-                store_scale(row.of_row(S), largest)
+            with contextlib.nullcontext() if row.scalars is not None else ptx.if_(row.thread == 0):
+                row.store_of_row(S, scale_of(largest))
         ptx.ret()
 
     return quantize_fp8_rows, None

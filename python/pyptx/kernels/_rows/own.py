@@ -1,5 +1,5 @@
-"""Rows of a few elements: a thread has some whole rows, as many as begin at a vector of 16 bytes again, and asks no other thread for sums.  The last
-warp may have fewer rows: then it loads and stores by elements, and threads may have the last row several times."""
+"""Rows of a few elements: a thread has some whole rows, as many as begin at a vector of 16 bytes again, or, of longer ones, one, and asks no other thread
+for sums.  The last warp may have fewer rows: then it loads and stores by elements, and threads may have the last row several times."""
 
 import copy
 import functools
@@ -17,13 +17,14 @@ from pyptx.kernels._registers import (
     narrowed,
     registers,
     smem_address,
+    to_u64,
     widened,
 )
 from pyptx.kernels._rows.edges import store_element
 from pyptx.kernels._rows.ring import median_of
 from pyptx.kernels._rows.split import WARP
 from pyptx.kernels._rows.values import Values
-from pyptx.types import b16, f32, u8, u32
+from pyptx.types import b16, b32, f32, u8, u32
 
 __all__ = ["Elements", "less_at", "own_rows"]
 
@@ -97,20 +98,22 @@ class Block:
         """Of a thread's rows."""
         return self.count * self.n * dtype.bits // 8
 
-    def places(self, tensor):
-        """(bytes of a piece; where the lane's first one lies in the matrix and in shared memory, if lanes take neighbouring pieces; where it lies
-        in shared memory, if it is of the lane's rows)."""
+    def beside(self, tensor):
+        """Yields (the address in the matrix, in shared memory, the predicate that it exists) of pieces of 16 bytes, of which lanes take neighbouring ones."""
         (pointer,) = ptx.global_ptrs(tensor)
-        size = self.bytes_of(tensor.dtype)
-        width = math.gcd(size, 16)
-        there = beyond(pointer, self.first, self.n * tensor.dtype.bits // 8)
-        return width, there + self.lane * width, self.memory + self.lane * width, self.memory + self.lane * size
+        there = beyond(pointer, self.first, self.n * tensor.dtype.bits // 8) + to_u64(self.lane * 16)
+        pieces = WARP * self.bytes_of(tensor.dtype) // 16
+        for first in range(0, pieces, WARP):
+            guard = {} if first + WARP <= pieces else {"pred": self.lane < pieces - first}
+            yield ptx.addr(there, 16 * first), ptx.addr(self.memory + self.lane * 16, 16 * first), guard
 
-    def each_piece(self, bits: list, width: int):
-        """(offset of the lane's, offset of the warp's, registers) of each piece."""
-        count = width // 4
+    def own(self, dtype, bits: list):
+        """Yields (the address in shared memory, the bytes, the registers) of pieces of the lane's rows."""
+        size = self.bytes_of(dtype)
+        place, each = self.memory + self.lane * size, size // len(bits)
+        count = max(1, math.gcd(size, 16) // each)
         for i in range(0, len(bits), count):
-            yield 4 * i, 4 * i * WARP, bits[i : i + count]
+            yield place, each * i, each * count, bits[i : i + count]
 
     def elements(self, tensor):
         """(the address of each element of the rows, its number)."""
@@ -122,41 +125,41 @@ class Block:
 
     def load(self, tensor) -> list:
         """The elements of all rows, as f32."""
-        dtype = tensor.dtype
-        bits = registers(dtype, self.n * self.count, init=0)
+        dtype, count = tensor.dtype, self.n * self.count
+        alone = count * dtype.bits % 32 != 0  # elements have registers of their own
+        bits = [reg.scalar(b16) for _ in range(count)] if alone else registers(dtype, count, init=0)
         with ptx.if_(self.whole):
-            width, there, beside, own = self.places(tensor)
-            copy_ = ptx.inst.cp.async_.cg if width == 16 else ptx.inst.cp.async_.ca
-            for _, offset, _ in self.each_piece(bits, width):
-                copy_.shared.global_(ptx.addr(beside, offset), ptx.addr(there, offset), width)
+            for place, to, guard in self.beside(tensor):
+                ptx.inst.cp.async_.cg.shared.global_(to, place, 16, **guard)
             ptx.cp.async_.wait_all()
             ptx.warp.sync(0xFFFFFFFF)
-            for offset, _, some in self.each_piece(bits, width):
-                move(ptx.inst.ld.shared, own, offset, some, width)
+            for place, offset, width, some in self.own(dtype, bits):
+                move(ptx.inst.ld.shared, place, offset, some, width)
             ptx.warp.sync(0xFFFFFFFF)  # the next matrix comes here
         with ptx.else_():
-            halves = bits if dtype == f32 else [reg.scalar(b16) for _ in range(self.n * self.count)]
+            halves = bits if alone or dtype == f32 else [reg.scalar(b16) for _ in range(count)]
             for place, i in self.elements(tensor):
                 (LOAD.b32 if dtype == f32 else LOAD.b16)(halves[i], place)
-            if dtype != f32:
+            if halves is not bits:
                 for i, each in enumerate(bits):
                     ptx.inst.mov.b32(each, halves[2 * i : 2 * i + 2])
         return [value for each in bits for value in widened(each, dtype)]
 
     def store(self, tensor, values: list):
-        bits = narrowed(values, tensor.dtype)
+        alone = len(values) * tensor.dtype.bits % 32 != 0
+        bits = [narrowed([each], tensor.dtype)[0] for each in values] if alone else narrowed(values, tensor.dtype)
         with ptx.if_(self.whole):
-            width, there, beside, own = self.places(tensor)
-            for offset, _, some in self.each_piece(bits, width):
-                move(STORE_SHARED, own, offset, some, width)
+            for place, offset, width, some in self.own(tensor.dtype, bits):
+                move(STORE_SHARED, place, offset, some, width)
             ptx.warp.sync(0xFFFFFFFF)
-            for _, offset, some in self.each_piece([reg.scalar(each.dtype) for each in bits], width):
-                move(ptx.inst.ld.shared, beside, offset, some, width)
-                move(STORE, there, offset, some, width)
+            for to, place, guard in self.beside(tensor):
+                some = [reg.scalar(b32) for _ in range(4)]
+                ptx.inst.ld.shared.v4.b32(some, place, **guard)
+                STORE.v4.b32(to, some, **guard)
             ptx.warp.sync(0xFFFFFFFF)
         with ptx.else_():
             for place, i in self.elements(tensor):
-                store_element(tensor.dtype, place, bits, i)
+                store_element(tensor.dtype, place, [bits[i]] if alone else bits, 0 if alone else i)
 
     def store_scalars(self, tensor, values: list):
         """One for each row."""

@@ -87,14 +87,14 @@ class Split:
 
     @classmethod
     def _own(cls, n: int, bits: int, arrays: int) -> "Split | None":
-        """Some rows a thread, that have two vectors of 16 bytes at least, if it has room for all of `arrays` matrices."""
+        """Some rows a thread, that have two vectors of 16 bytes at least, or one, if it has room for all of `arrays` matrices."""
         vector = 128 // bits
         rows = vector // math.gcd(n, vector)
         rows *= max(1, 2 * vector // max(1, rows * n))
         most = OWN if arrays == 1 else OWN * 3 // 4
-        if n == 0 or (n % vector == 0 and n > vector) or rows * n > most:
+        if n == 0 or (n % vector == 0 and n > vector) or n > most:
             return None
-        return cls(n, n, 1, rows=128, batch=rows)
+        return cls(n, n, 1, rows=128, batch=rows if rows * n <= most else 1)
 
     @classmethod
     def _short(cls, n: int, vector: int, each: int, with_edges: int) -> "Split":
