@@ -25,6 +25,11 @@ FUNCTIONS = {
     "softmax to f32": (lambda x: kernels.softmax(x, dtype=torch.float32), lambda x: x.softmax(-1), 0),
     "rms_norm": (kernels.rms_norm, lambda x, w: F.rms_norm(x, w.shape, w, 1e-6), 1),
     "rms_norm, alone": (kernels.rms_norm, lambda x: F.rms_norm(x, x.shape[-1:], None, 1e-6), 0),
+    "add_rms_norm": (
+        lambda x, w: torch.stack(kernels.add_rms_norm(x, x.flip(0), w)).float(),
+        lambda x, w: torch.stack((F.rms_norm(x + x.flip(0), w.shape, w, 1e-6), x + x.flip(0))),
+        1,
+    ),
     "layer_norm": (kernels.layer_norm, lambda x, w, b: F.layer_norm(x, w.shape, w, b), 2),
     "cross_entropy": (
         lambda x: kernels.cross_entropy(x, targets(x), reduction="none"),

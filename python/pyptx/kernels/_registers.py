@@ -122,15 +122,13 @@ def element(bits, dtype):
 
 
 def narrowed(values: Sequence, dtype) -> list:
-    """The values rounded to nearest in `dtype`: registers as `registers` makes them."""
+    """The values rounded to nearest in `dtype`: registers as `registers` makes them, of an odd number of 16 bits one for each."""
     if dtype == f32:
         return list(values)
     if dtype == e4m3:
         return bytes_of(values)
-    if len(values) == 1:
-        half = reg.scalar(b16)
-        getattr(ptx.inst.cvt.rn, dtype.name).f32(half, values[0])
-        return [half]
+    if len(values) % 2:
+        return [apply_to(reg.scalar(b16), getattr(ptx.inst.cvt.rn, dtype.name).f32, value) for value in values]
     packed = []
     for low, high in zip(values[::2], values[1::2], strict=True):
         packed.append(reg.scalar(b32))

@@ -283,12 +283,11 @@ def over_trailing(function: RowFunction, x, shape, vectors, out, eps):
 
 
 def make_add_rms_norm(split, x_type, residual_type, w_type):
-    matrices = (matrix(x_type), matrix(residual_type))
+    matrices, share = (matrix(x_type), matrix(residual_type)), with_own(in_registers(split))
 
-    @row_kernel((*matrices, columns(w_type)), matrices, in_registers(split))
+    @row_kernel((*matrices, columns(w_type)), matrices, share)
     def add_rms_norm(X, R, W, Y, S, *, eps=1e-6):
-        for row, x, residual in Row.each(in_registers(split)(X.shape[1]), X, R):
-            w = row.load(W)
+        for row, x, residual, w in Row.each(share(X.shape[1]), X, R, shared=(W,)):
             s = row.rounded(row.map(add, x, residual), residual_type)
             row.store(S, s)
             r = inverse_root(*squares(row, s).now(), X.shape[1], eps)
