@@ -69,6 +69,21 @@ def test_blocks_that_begin_inside_vectors(shape, block, dtype, device):
 
 
 @devices
+@types
+@pytest.mark.parametrize("block", [128, (128, 128)])
+@pytest.mark.parametrize("shape", [(128, 128), (200, 132), (8, 4), (264, 400), (136, 130)])
+def test_transposed(shape, block, dtype, device):
+    """What `x.mT` is, is read as it lies."""
+    x = torch.randn(shape[::-1], generator=torch.Generator().manual_seed(sum(shape))).to(device, dtype).mT
+    q, s = kernels.quantize_fp8(x, block=block)
+    values, scales = quantised(x, block)
+    assert same(q, values) and same(s, scales) and q.is_contiguous() and s.is_contiguous()
+    x[3, 1] = torch.nan
+    q, s = kernels.quantize_fp8(x, block=block)
+    assert q[3, : min(128, shape[1])].float().isnan().all() and s[0 if block != 128 else 3, 0].isnan()
+
+
+@devices
 def test_leading_dimensions_and_strides(device):
     x = torch.randn(3, 4, 6, 200, device=device).bfloat16().transpose(0, 1)
     for block, blocks in ((None, 1), (128, 2)):

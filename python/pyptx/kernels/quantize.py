@@ -5,16 +5,18 @@ max |x| counts as 1e-12 at least, so that zeros stay zeros.  NaN and infinity ma
 """
 
 import contextlib
+import functools
 from typing import Any
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.errors import LaunchValueError
-from pyptx.kernels._call import Remembered, RowFunction, check_arrays, matrix
+from pyptx.kernels._call import TYPES, Remembered, RowFunction, check_arrays, compiling, matrix, spelled
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import apply, beyond, divided, mul, smem_address, tree
 from pyptx.kernels._rows.agreement import warp_max
 from pyptx.kernels._rows.apart import Apart, apart_kernels, whole
 from pyptx.kernels._rows.lanes import BLOCK, lanes_of
+from pyptx.kernels._rows.quantize_transposed import make_transposed, takes_transposed
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.split import Split, row_kernel, with_own
 from pyptx.types import e4m3, f32, u32
@@ -187,6 +189,22 @@ BLOCKS = RowFunction(
 SQUARES = RowFunction("quantize_fp8_squares", 1, make_by_squares, called="quantize_fp8", shaped=shaped, P=None, B=None)
 
 
+def transposed(name: str, whole: bool) -> RowFunction:
+    make = functools.partial(make_transposed, whole, inverse_scale, scale_of)
+    return RowFunction(name, 1, make, called="quantize_fp8", in_place=False, P=None, B=None)
+
+
+TRANSPOSED_BLOCKS = transposed("quantize_fp8_transposed_blocks", False)
+TRANSPOSED_SQUARES = transposed("quantize_fp8_transposed_squares", True)
+
+
+def lies_transposed(x) -> bool:
+    """Whether x is a matrix of torch whose columns lie side by side, of which the kernels for that take it."""
+    if not hasattr(x, "storage_offset") or compiling(x) or len(x.shape) != 2 or x.stride(0) != 1 or x.stride(1) == 1:
+        return False
+    return spelled(x.dtype) in TYPES and takes_transposed(*x.shape, 8 * x.itemsize)
+
+
 def blocks_in(size: int) -> int:
     return -(-size // BLOCK)
 
@@ -221,12 +239,16 @@ def quantized(x, out, *, block):
     if block is None:
         values, scales = ROWS((x,))
         return values, scales.reshape(*x.shape[:-1], 1)
+    if block == BLOCK and lies_transposed(x):
+        return TRANSPOSED_BLOCKS((x.mT,), P=x.shape[0], B=blocks_in(x.shape[1]))
     if block == BLOCK:
         return BLOCKS((x,), B=blocks_in(x.shape[-1]))
     if block != (BLOCK, BLOCK):
         raise LaunchValueError(f"quantize_fp8: block is None, 128 or (128, 128), not {block!r}")
     if len(x.shape) != 2:
         raise LaunchValueError(f"quantize_fp8: blocks of 128 x 128 are of a matrix; x has shape {tuple(x.shape)}")
+    if lies_transposed(x):
+        return TRANSPOSED_SQUARES((x.mT,), P=blocks_in(x.shape[0]), B=blocks_in(x.shape[1]))
     return SQUARES((x,), P=blocks_in(x.shape[0]), B=blocks_in(x.shape[1]))
 
 
