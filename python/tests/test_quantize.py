@@ -49,7 +49,9 @@ def same(got, wanted):
 @devices
 @types
 @pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("shape", [(5, 64), (12, 1000), (7, 31), (70, 3), (300, 10), (70, 33), (2, 2056), (130, 260), (3, 130), (2, 20000)])
+@pytest.mark.parametrize(
+    "shape", [(5, 64), (12, 1000), (7, 31), (70, 3), (300, 10), (70, 33), (2, 2056), (130, 260), (3, 130), (2, 20000)]
+)
 def test_against_torch(shape, block, dtype, device):
     x = torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))).to(device, dtype)
     q, s = kernels.quantize_fp8(x, block=block)
@@ -60,7 +62,9 @@ def test_against_torch(shape, block, dtype, device):
 @devices
 @types
 @pytest.mark.parametrize("block", [128, (128, 128)])
-@pytest.mark.parametrize("shape", [(70, 129), (35, 131), (9, 135), (1, 257), (40, 251), (33, 386), (17, 388), (2, 1023)])
+@pytest.mark.parametrize(
+    "shape", [(70, 129), (35, 131), (9, 135), (1, 257), (40, 251), (33, 386), (17, 388), (2, 1023)]
+)
 def test_blocks_that_begin_inside_vectors(shape, block, dtype, device):
     x = torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))).to(device, dtype)
     q, s = kernels.quantize_fp8(x, block=block)

@@ -70,7 +70,15 @@ def test_a_target_outside_and_one_that_is_ignored():
 def test_which_rows():
     """Two vectors of 16 bytes a thread at least, or one row; longer rows, and those that vectors divide, are shared by threads."""
     found = {n: Split.once(n, 16, own=True) for n in (1, 3, 8, 9, 10, 16, 28, 30, 32)}
-    assert {n: split.batch for n, split in found.items() if split.threads == 1} == {1: 16, 3: 8, 8: 2, 9: 1, 10: 4, 28: 2, 30: 1}
+    assert {n: split.batch for n, split in found.items() if split.threads == 1} == {
+        1: 16,
+        3: 8,
+        8: 2,
+        9: 1,
+        10: 4,
+        28: 2,
+        30: 1,
+    }
     assert all(split.batch == 1 or split.batch * n % 8 == 0 for n, split in found.items() if split.threads == 1)
     assert Split.once(3, 16).threads > 1 and Split.once(10, 16, 2, own=True).threads == 1
     two = [Split.once(n, 16, 2, own=True) for n in (7, 47, 49)]  # matrices, of which fewer elements find registers

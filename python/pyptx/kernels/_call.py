@@ -20,7 +20,10 @@ __all__ = ["Remembered", "RowFunction", "columns", "has_clusters", "last", "matr
 
 TYPES = {"float32": f32, "float16": f16, "bfloat16": bf16}
 INDICES = {"int64": s64, "int32": s32}
-SHORT, JOINED = 64, 4096  # elements of rows that are made longer, if there is a power of two that divides all elements; the most that they have then
+SHORT, JOINED = (
+    64,
+    4096,
+)  # elements of rows that are made longer, if there is a power of two that divides all elements; the most that they have then
 
 
 def matrix(dtype) -> Tile:

@@ -15,7 +15,7 @@ from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import apply, beyond, divided, mul, smem_address, tree
 from pyptx.kernels._rows.agreement import warp_max
 from pyptx.kernels._rows.apart import Apart, apart_kernels, whole
-from pyptx.kernels._rows.lanes import BLOCK, lanes_of
+from pyptx.kernels._rows.lanes import BLOCK, Lanes
 from pyptx.kernels._rows.quantize_transposed import make_transposed, takes_transposed
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.split import Split, row_kernel, with_own
@@ -83,7 +83,11 @@ def block_kernel(split, dtype, scales: Tile, batch: dict | None = None, **launch
     """The decorator of a kernel from a matrix, whose rows may lie apart, to a matrix of e4m3 and scales.  On GPUs since Hopper it may begin while the kernel
     before it ends."""
     wide, inputs, outputs = split.func == Split.wide, (matrix(dtype),), (matrix(e4m3), scales)
-    launch |= {"raw_params": [("u32", "M"), ("u32", "B")], "arch": "sm_90" if wide else "sm_89", "dependent_launch": wide}
+    launch |= {
+        "raw_params": [("u32", "M"), ("u32", "B")],
+        "arch": "sm_90" if wide else "sm_89",
+        "dependent_launch": wide,
+    }
 
     def made(function):
         packed = kernel(in_specs=inputs, out_specs=outputs, **(batch or {}), **launch)(function)
@@ -104,20 +108,19 @@ def make_by_blocks_of_rows(split, dtype):
     columns; if there are more groups than columns, the others take further rows.  Neighbouring CTAs take neighbouring columns."""
 
     def shares(N) -> tuple[int, int, int]:
-        """(blocks of columns side by side in a CTA, CTAs side by side, groups of a CTA below each other)."""
-        places, blocks = WARPS * lanes_of(N, dtype).across, max(1, blocks_in(N))
+        """(blocks of columns side by side in a CTA, CTAs side by side, rows of a CTA)."""
+        places, blocks = WARPS * Lanes(N, dtype).across, max(1, blocks_in(N))
         side = min(places, 1 << (blocks - 1).bit_length())
-        return side, -(-blocks // side), places // side
+        return side, -(-blocks // side), places // side * UNROLL
 
     def grid(M, N):
-        _, beside, below = shares(N)
-        step = lanes_of(N, dtype).step
-        return (-(-(-(-M // (step * UNROLL)) * step) // below) * beside, 1, 1)
+        _, beside, rows = shares(N)
+        return (-(-M // rows) * beside, 1, 1)
 
     @block_kernel(split, dtype, Tile("M", "B", f32), {"batch": "M"}, grid=grid, block=(32 * WARPS, 1, 1))
     def quantize_fp8_blocks_of_rows(X, Q, S):
         begin(split)
-        share = lanes_of(X.shape[1], dtype)
+        share = Lanes(X.shape[1], dtype)
         m, blocks = ptx.param(u32, "M"), ptx.param(u32, "B")
         warp, piece, within = share.place()
         side, beside, below = shares(X.shape[1])
@@ -125,12 +128,10 @@ def make_by_blocks_of_rows(split, dtype):
         mine = warp * share.across + piece
         block, first = place * side + (mine & (side - 1)), above * below
         if side < WARPS * share.across:
-            first = first + (mine >> (side.bit_length() - 1))
-        column, step = block * BLOCK + within, share.step
-        first = first * UNROLL - (first & (step - 1)) * (UNROLL - 1)
-        share.begin(first, column, within)
-        rows = [first + i * step for i in range(UNROLL)]
-        vectors = [list(share.vectors(row, column, m)) for row in rows]
+            first = first + (mine >> (side.bit_length() - 1)) * UNROLL
+        column = block * BLOCK + within
+        rows = [first + i for i in range(UNROLL)]
+        vectors = [share.vectors(row, column, m) for row in rows]
         loaded = [share.load(X, some) for some in vectors]
         for row, some, bits in zip(rows, vectors, loaded, strict=True):
             values = share.values(bits)
@@ -150,14 +151,13 @@ def make_by_squares(split, dtype):
     @block_kernel(split, dtype, Tile("P", "B", f32), grid=lambda P, B: (P * B, 1, 1), block=(32 * warps, 1, 1))
     def quantize_fp8_squares(X, Q, S):
         begin(split)
-        share = lanes_of(X.shape[1], dtype)
+        share = Lanes(X.shape[1], dtype)
         m, blocks = ptx.param(u32, "M"), ptx.param(u32, "B")
         warp, piece, within = share.place()
         above, block = divided(reg.from_(ptx.special.ctaid.x(), u32), blocks)
         first, column = above * BLOCK + warp * share.across + piece, block * BLOCK + within
-        together = warps * share.across  # a multiple of the lanes' step
-        share.begin(first, column, within)
-        vectors = [list(share.vectors(first + i, column, m)) for i in range(0, BLOCK, together)]
+        together = warps * share.across
+        vectors = [share.vectors(first + i, column, m) for i in range(0, BLOCK, together)]
         loaded = [share.load(X, some) for some in vectors]
         largest = [largest_of(share.values(bits), 1) for bits in loaded]
         partials = smem.alloc(f32, (warps,), align=16)

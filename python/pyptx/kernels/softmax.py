@@ -207,10 +207,9 @@ def over_rows(name: str, functions, x, dim: int, dtype, out):
     its, wide = spelled(getattr(x, "dtype", None)), False
     if dtype is None and out is None and widened_by_autocast(x):
         dtype = "float32"
-    inside = dim % rank
-    if dtype is None and lies_in_columns(x, inside) and (fits_tiles(x, inside) or fills_gpu(x, inside)):
-        if out is None or (out.shape == x.shape and is_packed(out)):
-            return over_columns(name, x, inside, out)
+    inside, plain = dim % rank, out is None or (out.shape == x.shape and is_packed(out))
+    if dtype is None and plain and lies_in_columns(x, inside) and (fits_tiles(x, inside) or fills_gpu(x, inside)):
+        return over_columns(name, x, inside, out)
     x = last(x, dim)
     if dtype is not None and spelled(dtype) != its:
         if spelled(dtype) not in TYPES:
