@@ -139,7 +139,7 @@ def lies_in_columns(x, dim: int) -> bool:
 def fits_tiles(x, dim: int) -> bool:
     """Whether columns stay in the registers of CTAs, with the gradient if one is asked for."""
     tensors = 2 if getattr(x, "requires_grad", False) else 1
-    return share_of(*of_three(x.shape, dim), x.dtype.itemsize, tensors) is not None
+    return share_of(*of_three(x.shape, dim), x.dtype.itemsize, tensors, has_clusters(x)) is not None
 
 
 def fills_gpu(x, dim: int) -> bool:
@@ -188,9 +188,9 @@ def over_columns(name: str, x, dim: int, out):
     vector = 4 if spelled(x.dtype) == "float32" else 8
     while shape[2] % vector:
         vector //= 2
-    size = x.dtype.itemsize
-    shares = () if is_few(shape[1], vector, size) else tuple([share_of(*shape, size, count) for count in (1, 2)])
-    key = shares, spelled(x.dtype), vector, name == "log_softmax", has_clusters(x)
+    size, wide = x.dtype.itemsize, has_clusters(x)
+    shares = () if is_few(shape[1], vector, size) else tuple([share_of(*shape, size, count, wide) for count in (1, 2)])
+    key = shares, spelled(x.dtype), vector, name == "log_softmax", wide
     traced = compiling(x)
     function = getattr(COLUMNS, columns_for_compiler(*key)) if traced else columns_of(*key)
     x = dense(x.reshape(shape), traced)

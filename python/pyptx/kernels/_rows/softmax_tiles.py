@@ -1,12 +1,12 @@
 """Softmax and its logarithm over a dimension that is not the last one, and their backward: X (L, N, W) over N, of columns that fit in the registers of a
-CTA, which reads them once.
+CTA or of a cluster, which reads them once.
 
 Lanes take neighbouring columns, and threads some elements of them, which stay in registers as they lie in memory.  A warp takes exponentials relative
-to its largest elements; then the warps agree on the largest ones, and add up their sums.
+to its largest elements; then the warps of a CTA agree on the largest ones, and add up their sums, and so do the CTAs of a cluster.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
@@ -43,24 +43,33 @@ from pyptx.types import PtxType, f32, u32, u64
 __all__ = ["Share", "share_of", "tile_softmax"]
 
 VECTOR = 4  # columns of a thread at most
-PACKED = 32  # registers of a thread that hold elements
-MOST = 1024  # threads of a CTA, and of a multiprocessor
-SECTOR = 32  # bytes of memory that are read together
+PACKED = 40  # registers of a thread that hold elements
+MOST = 1024  # threads of a multiprocessor
+NARROW = 64  # bytes of a line of columns, below which memory is slower
+# (threads of a CTA, CTAs of a cluster), for more and more elements
+CUTS = ((128, 1), (256, 1), (512, 1), (512, 2), (512, 4), (512, 8), (1024, 8))
+CUTS_ALONE = ((128, 1), (256, 1), (512, 1), (1024, 1))
 FULL = MULTIPROCESSORS * MOST * 3 // 4  # threads that fill a GPU
 
 
 @dataclass(frozen=True)
 class Share:
-    """How a CTA of `threads` shares N elements of `lanes` times `vector` columns."""
+    """How `ctas` CTAs of `threads` share N elements of `lanes` times `vector` columns."""
 
     threads: int
     lanes: int
     vector: int
+    ctas: int = 1
 
     @property
     def groups(self) -> int:
         """Threads of a column."""
-        return self.threads // self.lanes
+        return self.threads // self.lanes * self.ctas
+
+    @property
+    def warps(self) -> int:
+        """Of a CTA."""
+        return self.threads // WARP
 
     @property
     def columns(self) -> int:
@@ -71,21 +80,21 @@ class Share:
         return -(-n // self.groups)
 
 
-def share_of(matrices: int, n: int, columns: int, size: int, tensors: int) -> tuple | None:
-    """What makes a Share, for elements of `size` bytes of so many tensors that are read together: of the widest tiles of which CTAs of up to half a
-    multiprocessor fill the GPU, or of the narrowest that fit; None if none does.  torch.compile traces this."""
+def share_of(matrices: int, n: int, columns: int, size: int, tensors: int, clusters: bool) -> tuple | None:
+    """What makes a Share, for elements of `size` bytes of so many tensors that are read together: of the widest tiles that fill the GPU, or of the
+    narrowest that fit; None if none does.  torch.compile traces this."""
     vector, lanes = VECTOR, WARP
     while columns % vector:
         vector //= 2
     while lanes > 1 and lanes // 2 * vector >= columns:
         lanes //= 2
     found, room = None, PACKED // (max(1, vector * size // 4) * tensors)  # elements of a thread
-    while lanes > 0 and (found is None or lanes * vector * size >= SECTOR):
-        for threads in (128, 256, 512, 1024):
-            if threads // lanes * room >= n:
-                found = threads, lanes, vector
-                ctas = matrices * ((columns + lanes * vector - 1) // (lanes * vector))
-                if 2 * threads <= MOST and ctas * threads >= FULL:
+    least = NARROW if clusters else NARROW // 2
+    while lanes > 0 and (found is None or lanes * vector * size >= least):
+        for threads, ctas in CUTS if clusters else CUTS_ALONE:
+            if threads // lanes * ctas * room >= n:
+                found = threads, lanes, vector, ctas
+                if matrices * ((columns + lanes * vector - 1) // (lanes * vector)) * threads * ctas >= FULL:
                     return found
                 break
         lanes //= 2
@@ -100,10 +109,12 @@ class Columns:
         self.thread = reg.from_(ptx.special.tid.x(), u32)
         self.lane, self.group = self.thread & (share.lanes - 1), self.thread >> (share.lanes.bit_length() - 1)
         self.passes = 0  # over the elements, as `Identity` counts them
-        pitch = ptx.param(u32, "W")
-        outer, tile = divided(
-            reg.from_(ptx.special.ctaid.x(), u32), quotient(pitch + (share.columns - 1), share.columns)
-        )
+        cta, pitch = reg.from_(ptx.special.ctaid.x(), u32), ptx.param(u32, "W")
+        if share.ctas > 1:
+            rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
+            self.group = self.group + rank * (share.threads // share.lanes)
+            cta = cta >> (share.ctas.bit_length() - 1)
+        outer, tile = divided(cta, quotient(pitch + (share.columns - 1), share.columns))
         column = (tile * share.lanes + self.lane) * share.vector
         self.inside = column < pitch
         column = apply_to(reg.scalar(u32), ptx.inst.min.u32, column, pitch - share.vector)
@@ -156,40 +167,63 @@ class Elements:
 
 def agreed(columns: Columns, largest: list, sums: Sequence[list], weighted: int) -> list:
     """The largest elements of all warps, and sums over these: the first `weighted` ones are relative to the largest element of their warp, and are made
-    relative to that of all.  Each thread combines what one warp has of some column; those of a column lie side by side."""
+    relative to that of all."""
     share, results = columns.share, (largest, *sums)
-    warps, pitch = share.threads // WARP, share.threads // WARP + 1  # words of a column
+    pitch = share.warps + 1  # words of a column, in which those of the warps lie side by side
     parts = smem_address(smem.alloc(f32, (len(results), share.columns, pitch), align=16))
-    size, entries = share.columns * pitch * 4, share.columns * warps
 
-    def places(of_column):
-        """(result, number, place) of each column of the thread."""
-        for number, values in enumerate(results):
-            for j in range(share.vector):
-                yield values, j, ptx.addr(of_column, number * size + 4 * j * share.lanes * pitch)
+    def of_lane(memory, pitch: int):
+        """The place of each result of each column of the thread."""
+        place = memory + columns.lane * (pitch * 4)
+        for i in range(len(results)):
+            yield [ptx.addr(place, (i * share.columns + j * share.lanes) * pitch * 4) for j in range(share.vector)]
 
     with ptx.if_((columns.thread & (WARP - 1)) < share.lanes):
-        for values, j, place in places(parts + (columns.lane * pitch + (columns.thread >> 5)) * 4):
-            ptx.inst.st.shared.f32(place, values[j])
+        for places, values in zip(of_lane(parts + (columns.thread >> 5) * 4, pitch), results, strict=True):
+            for place, value in zip(places, values, strict=True):
+                ptx.inst.st.shared.f32(place, value)
     ptx.bar.sync(0)
+    load, load_of_cluster = ptx.inst.ld.shared.f32, ptx.inst.ld.shared__cluster.f32
+
+    def of_warp(column, warp):
+        place = parts + (column * pitch + warp) * 4
+        return [apply(load, ptx.addr(place, i * share.columns * pitch * 4)) for i in range(len(results))]
+
+    def of_cta(column, rank):
+        there = apply_to(reg.scalar(u32), ptx.inst.mapa.shared__cluster.u32, memory + column * 4, rank)
+        return [apply(load_of_cluster, ptx.addr(there, i * share.columns * 4)) for i in range(len(results))]
+
+    memory = combined(columns, share.warps, of_warp, weighted, len(results))
+    if share.ctas > 1:
+        ptx.cluster.sync()
+        memory = combined(columns, share.ctas, of_cta, weighted, len(results))
+        ptx.cluster.arrive()  # the kernel waits before it ends
+    ptx.bar.sync(0)
+    return [[apply(load, place) for place in places] for places in of_lane(memory, 1)]
+
+
+def combined(columns: Columns, count: int, found_by: Callable, weighted: int, results: int):
+    """Where the results of each column lie, of those of `count` warps or CTAs, of which neighbouring lanes have one each: `found_by(column, its number)`."""
+    share = columns.share
+    memory = smem_address(smem.alloc(f32, (results, share.columns), align=16))
+    entries = share.columns * count
     for first in range(0, entries, share.threads):
-        entry, guard = columns.thread + first, {}
-        if entries < share.threads:  # no warp is divided: shuffles are of all lanes
-            guard = {"pred": entry < entries}
+        entry = columns.thread + first
+        there = entry < entries
+        if first + share.threads > entries:  # shuffles are of all lanes
             entry = apply_to(reg.scalar(u32), ptx.inst.min.u32, entry, entries - 1)
-        place = parts + (entry + (entry >> (warps.bit_length() - 1))) * 4
-        own, *found = (apply(ptx.inst.ld.shared.f32, ptx.addr(place, i * size)) for i in range(len(results)))
+        column, number = entry >> (count.bit_length() - 1), entry & (count - 1)
+        own, *sums = found_by(column, number)
         top = copied(own)
-        among(top, ptx.inst.max.NaN.f32, 1, warps)
+        among(top, ptx.inst.max.NaN.f32, 1, count)
         scale = exp(sub(own, top))
-        found = [mul(value, scale) if i < weighted else value for i, value in enumerate(found)]
-        for value in found:
-            among(value, ptx.inst.add.f32, 1, warps)
-        for number, value in enumerate((top, *found)):
-            ptx.inst.st.shared.f32(ptx.addr(place, number * size), value, **guard)
-    ptx.bar.sync(0)
-    found = [apply(ptx.inst.ld.shared.f32, place) for _, _, place in places(parts + columns.lane * (pitch * 4))]
-    return [found[i : i + share.vector] for i in range(0, len(found), share.vector)]
+        sums = [mul(value, scale) if i < weighted else value for i, value in enumerate(sums)]
+        for value in sums:
+            among(value, ptx.inst.add.f32, 1, count)
+        with ptx.if_((number == 0) & there):
+            for i, value in enumerate((top, *sums)):
+                ptx.inst.st.shared.f32(ptx.addr(memory + column * 4, i * share.columns * 4), value)
+    return memory
 
 
 def among(value, combine, least: int, most: int):
@@ -236,8 +270,9 @@ def tile_softmax(dtype: PtxType, share: Share, logarithm: bool, hopper: bool, ba
     told = {
         "out_specs": (tile,),
         "raw_params": [("u32", "W")],
-        "grid": lambda L, W: (L * -(-W // share.columns), 1, 1),
+        "grid": lambda L, W: (L * -(-W // share.columns) * share.ctas, 1, 1),
         "block": (share.threads, 1, 1),
+        "cluster": (share.ctas, 1, 1),
         "raw_directives": (("minnctapersm", (MOST // share.threads,)),),
         "batch": "L",
         "reqntid": True,
@@ -256,6 +291,11 @@ def tile_softmax(dtype: PtxType, share: Share, logarithm: bool, hopper: bool, ba
     def of_columns(function, *lists):
         return [function(*each) for each in zip(*lists, strict=True)]
 
+    def end():
+        if share.ctas > 1:
+            ptx.cluster.wait()  # others may still read this CTA's memory
+        ptx.ret()
+
     @kernel(in_specs=(tile,), **told)
     def tile_softmax(X, Y):
         columns, x = begin(X)
@@ -267,7 +307,7 @@ def tile_softmax(dtype: PtxType, share: Share, logarithm: bool, hopper: bool, ba
             factors = of_columns(reciprocal, total)
             value = lambda x, top, factor: mul(below(x, top), factor)  # noqa: E731
         columns.store(Y, lambda k: of_columns(value, x.of(k), largest, factors))
-        ptx.ret()
+        end()
 
     @kernel(in_specs=(tile, tile), **told)
     def tile_softmax_backward(X, G, DX):
@@ -284,6 +324,6 @@ def tile_softmax(dtype: PtxType, share: Share, logarithm: bool, hopper: bool, ba
             return mul(e, apply(ptx.inst.add.f32, g, pull))
 
         columns.store(DX, lambda k: of_columns(value, x.of(k), g.of(k), largest, factors, pulls))
-        ptx.ret()
+        end()
 
     return tile_softmax_backward if backward else tile_softmax
