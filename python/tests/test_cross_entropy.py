@@ -164,12 +164,12 @@ def test_an_index_outside_the_classes_is_nan(index, device):
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("rows", [0, 1, 1030, 8192, 8193, 21_000])
+@pytest.mark.parametrize("rows", [0, 1, 1030, 8192, 8193, 21_000, 132_000])
 @pytest.mark.parametrize(
     "form", [{}, {"reduction": "sum"}, {"weight": True, "label_smoothing": 0.1, "ignore_index": 2}], ids=str
 )
 def test_the_mean_of_many_rows(form, rows, target):
-    """By one CTA, or by a cluster, whose CTAs have equal or unequal numbers of rows."""
+    """By one CTA, by a cluster, whose CTAs have equal or unequal numbers of rows, or by parts first."""
     told, generator = dict(form), torch.Generator().manual_seed(rows)
     x, goal = torch.randn(rows, 3, generator=generator), torch.randint(0, 3, (rows,), generator=generator)
     goal[5::7] = told.get("ignore_index", -100)

@@ -32,7 +32,18 @@ from pyptx.kernels._keywords import Input, Unpack, renamed
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows.columns import ctas_of
 from pyptx.kernels._rows.cross_entropy_columns import make_column_losses, make_column_parts, make_reduced_columns
-from pyptx.kernels._rows.losses import LOSSES, ONE, RESULTS, finite, index_at, reduction_kernel
+from pyptx.kernels._rows.losses import (
+    LOSSES,
+    MANY,
+    ONE,
+    RESULTS,
+    finite,
+    index_at,
+    partial_kernel,
+    parts_of,
+    reduction_kernel,
+    sum_of_parts,
+)
 from pyptx.kernels._rows.own import less_at
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.split import LONG, WARP, Split, from_short, paired, row_kernel, with_own
@@ -190,9 +201,14 @@ def make_cross_entropy(few, split, x_type, target_type, w_type=None):
     return weighted_cross_entropy, weighted_cross_entropy_backward
 
 
-def make_reduced(split, x_type, target_type, w_type, _):
-    """Of losses that are there: their mean or sum, and its backward."""
-    forward = reduction_kernel(x_type, target_type, w_type, hopper=split.func == Split.wide)
+def make_partial(split, x_type, target_type, w_type, _):
+    return partial_kernel(x_type, target_type, w_type, hopper=split.func == Split.wide), None
+
+
+def make_reduced(of_parts, split, x_type, target_type, w_type, _):
+    """Of losses that are there, or of the sums of parts of them: their mean or sum, and its backward."""
+    make = sum_of_parts if of_parts else reduction_kernel
+    forward = make(x_type, target_type, w_type, hopper=split.func == Split.wide)
     split, inputs = with_own(from_short(split)), (matrix(x_type), Tile("M", target_type))
 
     if w_type is None:
@@ -251,10 +267,23 @@ def of_rows(name: str, few: bool) -> RowFunction:
 CROSS_ENTROPY, OF_FEW_ROWS = of_rows("cross_entropy", False), of_rows("cross_entropy_of_few_rows", True)
 MANY_THREADS = 1 << 15  # enough of them read columns as fast as narrower vectors would
 MOST_ROWS, MOST = 264, 20 << 20  # rows, and elements of a matrix, up to which a cluster takes a long row
-REDUCED = RowFunction(
-    "reduced_cross_entropy", 1, make_reduced, indices=1, gradients=1, names="logits target weight losses",
-    saved=(0, 1, 2), saved_results=(1,), called="cross_entropy", mean=True, ignore_index=-100, label_smoothing=0.0,
+PARTIAL = RowFunction(
+    "partial_losses", 1, make_partial, indices=1, names="logits target weight losses", called="cross_entropy", P=None, mean=True, ignore_index=-100,
+    label_smoothing=0.0,
 )  # fmt: skip
+
+
+def of_reduction(name: str, of_parts: bool) -> RowFunction:
+    return RowFunction(
+        name, 1, functools.partial(make_reduced, of_parts), indices=1, gradients=1, names="logits target weight losses",
+        saved=(0, 1, 2), saved_results=(1,), called="cross_entropy", mean=True, ignore_index=-100, label_smoothing=0.0,
+    )  # fmt: skip
+
+
+REDUCED, REDUCED_PARTS = (
+    of_reduction("reduced_cross_entropy", False),
+    of_reduction("reduced_cross_entropy_of_parts", True),
+)
 OF_PROBABILITIES = RowFunction(
     "cross_entropy_of_probabilities", 2, make_of_probabilities, names="logits target", called="cross_entropy"
 )
@@ -389,7 +418,11 @@ def reduced(logits, target, weight, mean: bool, told: dict):
             target.reshape(-1),
             losses.reshape(-1),
         )
-    return REDUCED((logits, target, weight, losses), mean=mean, **told)[0].reshape(())
+    rows, given = losses.numel(), (logits, target, weight)
+    if not (surely(rows > MANY) if traced else type(rows) is int and rows > MANY):
+        return REDUCED((*given, losses), mean=mean, **told)[0].reshape(())
+    parts = PARTIAL((logits.detach(), target, weight, losses), P=parts_of(rows), mean=mean, **told)
+    return REDUCED_PARTS((*given, parts), mean=mean, **told)[0].reshape(())
 
 
 def check_weight(weight, classes, indices: bool):

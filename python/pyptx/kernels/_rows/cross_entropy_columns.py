@@ -5,7 +5,6 @@ keeps the largest value so far and a sum relative to it, which the backward take
 """
 
 import functools
-import inspect
 import math
 
 from pyptx import Tile, kernel, ptx, reg
@@ -33,7 +32,7 @@ from pyptx.kernels._registers import (
 )
 from pyptx.kernels._rows.agreement import Agreement
 from pyptx.kernels._rows.columns import THREADS, Columns, ctas_of
-from pyptx.kernels._rows.losses import ONE, finish, finite, index_at
+from pyptx.kernels._rows.losses import ONE, PARTS, Parts, finish, finite, index_at, of_weights
 from pyptx.kernels._rows.losses import THREADS as ADDING
 from pyptx.kernels._rows.split import Split
 from pyptx.kernels._rows.totals import LOWEST, below
@@ -41,7 +40,7 @@ from pyptx.types import f32, pred, u32
 
 __all__ = ["make_column_losses", "make_column_parts", "make_reduced_columns"]
 
-COLUMNS, PARTS = Tile("L", "W", f32, align=16), Tile("P", 2, f32)
+COLUMNS = Tile("L", "W", f32, align=16)
 
 
 class Targets:
@@ -162,37 +161,6 @@ def gradients_of(columns: Columns, T, V, g: list, TOP, TOTAL, DX, ignore_index: 
             move(STORE, place, 0, narrowed(values, DX.dtype), size, pred=columns.inside)
 
     columns.batches(batch)
-
-
-class Parts:
-    """The sums of the losses of CTAs and of their weights, as `finish` asks for them."""
-
-    def __init__(self, parts, mean: bool):
-        self.parts, self.mean, self.rows = parts, mean, ptx.param(u32, "P")
-
-    def sums(self, first, step) -> list:
-        totals = [constant(0.0), constant(0.0)]
-        (pointer,) = ptx.global_ptrs(self.parts)
-        for at in ptx.range_(first, self.rows, step):
-            found = registers(f32, 2)
-            move(LOAD, beyond(pointer, at, 8), 0, found, 8)
-            for total, value in zip(totals, found, strict=True):
-                ptx.inst.add.f32(total, total, value)
-        return totals
-
-
-def of_weights(function, w_type):
-    """The body, without V if there are no weights."""
-    if w_type:
-        return function
-    parameters = [each for name, each in inspect.signature(function).parameters.items() if name != "V"]
-
-    @functools.wraps(function)
-    def body(X, T, *more, **told):
-        return function(X, T, None, *more, **told)
-
-    body.__signature__ = inspect.Signature(parameters)
-    return body
 
 
 class Launch:

@@ -1,22 +1,46 @@
-"""The mean, or the sum, of losses of rows: what follows cross_entropy's forward in one launch.
+"""The mean, or the sum, of losses of rows: what follows cross_entropy's forward in one launch, or in two.
 
-One CTA adds up the losses and the weights of the rows that count; of many rows, a cluster where there are some.  The order is fixed.  The logits
-are an input because the gradient is theirs; this kernel does not read them.
+One CTA adds up the losses and the weights of the rows that count; of many rows, a cluster where there are some; of very many, first as many CTAs as fill
+a GPU make partial sums.  The order is fixed.  The logits are an input because the gradient is theirs; these kernels do not read them.
 """
+
+import functools
+import inspect
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._call import columns, matrix
-from pyptx.kernels._registers import LOAD, apply, apply_to, beyond, constant, reciprocal, to_u64, tree, widened
+from pyptx.kernels._registers import (
+    LOAD,
+    STORE,
+    apply,
+    apply_to,
+    beyond,
+    constant,
+    move,
+    reciprocal,
+    registers,
+    to_u64,
+    tree,
+    widened,
+)
 from pyptx.kernels._rows.agreement import Agreement
 from pyptx.kernels._rows.apart import apart_kernels, whole
-from pyptx.kernels._rows.split import MOST_CTAS, Split
+from pyptx.kernels._rows.split import MOST_CTAS, MULTIPROCESSORS, Split
 from pyptx.types import b16, b32, f32, pred, s64, u32
 
-__all__ = ["LOSSES", "ONE", "RESULTS", "finish", "finite", "index_at", "reduction_kernel"]
+__all__ = [
+    "LOSSES", "MANY", "ONE", "PARTS", "RESULTS", "Parts", "finish", "finite", "index_at", "of_weights", "partial_kernel", "parts_of", "reduction_kernel",
+    "sum_of_parts",
+]  # fmt: skip
 
-LOSSES, RESULTS, ONE = Tile("M", f32), Tile("M", f32, align=16), Tile(1, f32)
+LOSSES, RESULTS, ONE, PARTS = Tile("M", f32), Tile("M", f32, align=16), Tile(1, f32), Tile("P", 2, f32)
 THREADS, UNROLL = 512, 8
-FEW = 8192  # rows, up to which one CTA is faster than a cluster
+FEW, MANY = 8192, 1 << 17  # rows, up to which one CTA is faster than a cluster, and a cluster than two launches
+MOST_PARTS = 2 * MULTIPROCESSORS
+
+
+def parts_of(rows: int) -> int:
+    return min(MOST_PARTS, -(-rows // (THREADS * UNROLL)))
 
 
 def index_at(dtype, address, **guard):
@@ -35,29 +59,96 @@ def finite(value):
 
 def reduction_kernel(x_type, target_type, w_type=None, *, hopper: bool):
     """The kernel that makes, of the losses, their sum divided by that of the weights, and 1 / that; without `mean`, the sum, and 1."""
-    inputs = (matrix(x_type), Tile("M", target_type), *([columns(w_type)] if w_type else []), LOSSES)
+    ctas = MOST_CTAS if hopper else 1
+
+    def reduced_losses(X, T, V, L, Y, SCALE, *, mean=True, ignore_index=-100, label_smoothing=0.0):
+        reduce(Losses(T, V, L, mean, ignore_index), Y, SCALE, hopper)
+
+    told = {"grid": lambda: (ctas, 1, 1), "cluster": (ctas, 1, 1)}
+    return kernel_of(reduced_losses, (x_type, target_type, w_type), (ONE, ONE), hopper, **told)
+
+
+def partial_kernel(x_type, target_type, w_type=None, *, hopper: bool):
+    """The kernel that makes, of the losses, the sums of P parts, and those of their weights."""
+
+    def partial_losses(X, T, V, L, S, *, mean=True, ignore_index=-100, label_smoothing=0.0):
+        if hopper:
+            ptx.griddepcontrol.wait()
+            ptx.griddepcontrol.launch_dependents()
+        thread, cta = (reg.from_(each, u32) for each in (ptx.special.tid.x(), ptx.special.ctaid.x()))
+        agree = Agreement(Split(1, 1, THREADS), thread, thread & 31, thread >> 5, None, None)
+        losses = Losses(T, V, L, mean, ignore_index)
+        sums = agree.sums(losses.sums(cta * THREADS + thread, ptx.param(u32, "P") * THREADS))
+        with ptx.if_(thread == 0):
+            (pointer,) = ptx.global_ptrs(S)
+            move(STORE, beyond(pointer, cta, 8), 0, sums, 8)
+        ptx.ret()
+
+    told = {"grid": lambda P: (P, 1, 1), "more": [("u32", "P")]}
+    return kernel_of(partial_losses, (x_type, target_type, w_type), (PARTS,), hopper, **told)
+
+
+def sum_of_parts(x_type, target_type, w_type=None, *, hopper: bool):
+    """What `reduction_kernel` makes, of the sums of parts."""
+
+    def sum_of_losses(X, T, V, S, Y, SCALE, *, mean=True, ignore_index=-100, label_smoothing=0.0):
+        if hopper:
+            ptx.griddepcontrol.wait()
+            ptx.griddepcontrol.launch_dependents()
+        finish(Parts(S, mean), 1, None, reg.from_(ptx.special.tid.x(), u32), Y, SCALE)
+        ptx.ret()
+
+    types = x_type, target_type, w_type
+    return kernel_of(sum_of_losses, types, (ONE, ONE), hopper, more=[("u32", "P")], last=PARTS)
+
+
+def kernel_of(function, types, outputs, hopper: bool, *, more=(), last=LOSSES, **told):
+    """The kernel of logits, targets, weights if there are any, and `last`."""
+    x_type, target_type, w_type = types
+    inputs = (matrix(x_type), Tile("M", target_type), *([columns(w_type)] if w_type else []), last)
     told = {
-        "raw_params": [("u32", "M"), ("u32", "N")],
-        "grid": lambda: (MOST_CTAS if hopper else 1, 1, 1),
-        "cluster": (MOST_CTAS if hopper else 1, 1, 1),
+        "grid": lambda: (1, 1, 1),
+        "raw_params": [("u32", "M"), ("u32", "N"), *more],
         "block": (THREADS, 1, 1),
         "reqntid": True,
         "dependent_launch": hopper,
         "arch": "sm_90" if hopper else "sm_80",
-    }
-    if w_type:
-
-        def reduced_losses(X, T, W, L, Y, SCALE, *, mean=True, ignore_index=-100, label_smoothing=0.0):
-            reduce(Losses(T, W, L, mean, ignore_index), Y, SCALE, hopper)
-
-    else:
-
-        def reduced_losses(X, T, L, Y, SCALE, *, mean=True, ignore_index=-100, label_smoothing=0.0):
-            reduce(Losses(T, None, L, mean, ignore_index), Y, SCALE, hopper)
-
-    made = kernel(in_specs=inputs, out_specs=(ONE, ONE), **told)(reduced_losses)
-    made.apart, made.pieces = apart_kernels(reduced_losses, inputs, (ONE, ONE), **told), whole
+    } | told
+    function = of_weights(function, w_type)
+    made = kernel(in_specs=inputs, out_specs=outputs, **told)(function)
+    made.apart, made.pieces = apart_kernels(function, inputs, outputs, **told), whole
     return made
+
+
+def of_weights(function, w_type):
+    """The body, without V if there are no weights."""
+    if w_type:
+        return function
+    parameters = [each for name, each in inspect.signature(function).parameters.items() if name != "V"]
+
+    @functools.wraps(function)
+    def body(X, T, *more, **told):
+        return function(X, T, None, *more, **told)
+
+    body.__signature__ = inspect.Signature(parameters)
+    return body
+
+
+class Parts:
+    """The sums of the losses of CTAs and of their weights, as `finish` asks for them."""
+
+    def __init__(self, parts, mean: bool):
+        self.parts, self.mean, self.rows = parts, mean, ptx.param(u32, "P")
+
+    def sums(self, first, step) -> list:
+        totals = [constant(0.0), constant(0.0)]
+        (pointer,) = ptx.global_ptrs(self.parts)
+        for at in ptx.range_(first, self.rows, step):
+            found = registers(f32, 2)
+            move(LOAD, beyond(pointer, at, 8), 0, found, 8)
+            for total, value in zip(totals, found, strict=True):
+                ptx.inst.add.f32(total, total, value)
+        return totals
 
 
 class Losses:
