@@ -147,6 +147,27 @@ def test_classes_in_any_dimension(device):
     )
 
 
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", [(2, 40, 24), (1, 300, 16), (2, 1000, 8), (3, 70, 5), (1, 33, 64)])
+def test_classes_that_groups_share(shape, weighted, target):
+    """Of few columns: the groups of a CTA have every so-manieth class."""
+    generator = torch.Generator().manual_seed(shape[1])
+    x = torch.randn(shape, generator=generator)
+    goal = torch.randint(0, shape[1], (shape[0], shape[2]), generator=generator)
+    goal[:, 1] = -100
+    weight = torch.rand(shape[1], generator=generator) if weighted else None
+    for told in ({}, {"reduction": "none"}, {"label_smoothing": 0.1}):
+        exact = x.double().requires_grad_()
+        wanted = F.cross_entropy(exact, goal, weight.double() if weighted else None, **told)
+        with kernels.simulated_target(target), pyptx.simulator(check="all") as run:
+            loss = kernels.cross_entropy(x.requires_grad_(), goal, weight, dim=1, **told)
+            (gradient,) = torch.autograd.grad(loss.sum(), x)
+        assert run.reports == []
+        torch.testing.assert_close(loss.double(), wanted, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(gradient.double(), torch.autograd.grad(wanted.sum(), exact)[0], rtol=1e-4, atol=1e-7)
+
+
 @devices
 @pytest.mark.parametrize("index", [8, -1, 2**32 + 1, 2**32 - 100, -(2**63)])
 def test_an_index_outside_the_classes_is_nan(index, device):

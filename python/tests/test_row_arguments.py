@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
+import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchValueError  # noqa: E402
 from pyptx.kernels import _call  # noqa: E402
@@ -107,7 +108,7 @@ def test_columns_as_they_lie(sizes, dtype, name):
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 @pytest.mark.parametrize("sizes", [(2, 1000, 20), (1, 700, 5), (3, 2049, 4), (1, 4000, 16), (1, 9000, 8)])
 def test_long_columns(sizes, name, dtype, device):
-    """In the registers of CTAs, whose lanes are fewer or more; of the longest ones first the gradient, then both are read twice."""
+    """In the registers of CTAs, whose lanes are fewer or more, or of clusters; elsewhere, of the longest ones first the gradient, then both are read twice."""
     ours, theirs = getattr(kernels, name), getattr(F, name)
     x, g = (3 * torch.randn(sizes, device=device)).to(dtype), torch.randn(sizes, device=device).to(dtype)
     one, two = x.clone().requires_grad_(), x.double().requires_grad_()
@@ -116,6 +117,13 @@ def test_long_columns(sizes, name, dtype, device):
     torch.testing.assert_close(got.double(), wanted, **near)
     got.backward(g), wanted.backward(g.double())
     torch.testing.assert_close(one.grad.double(), two.grad, **(near | {"atol": 2 * near["atol"]}))
+    if device == "cpu":
+        with kernels.simulated_target("sm_90a"), pyptx.simulator(check="all") as run:
+            again = ours(one, 1)
+            (gradient,) = torch.autograd.grad(again, one, g)
+        assert run.reports == []
+        torch.testing.assert_close(again, got, **near)
+        torch.testing.assert_close(gradient.double(), two.grad, **(near | {"atol": 2 * near["atol"]}))
 
 
 def test_columns_under_transforms():

@@ -24,13 +24,12 @@ from pyptx.kernels._call import (
     last,
     matrix,
     recorded,
-    spelled,
     surely,
 )
 from pyptx.kernels._call_apart import are_apart
 from pyptx.kernels._keywords import Input, Unpack, renamed
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
-from pyptx.kernels._rows.columns import ctas_of
+from pyptx.kernels._rows.columns import MOST_GROUPS, ctas_of
 from pyptx.kernels._rows.cross_entropy_columns import make_column_losses, make_column_parts, make_reduced_columns
 from pyptx.kernels._rows.losses import (
     LOSSES,
@@ -48,7 +47,7 @@ from pyptx.kernels._rows.own import less_at
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.split import LONG, WARP, Split, from_short, paired, row_kernel, with_own
 from pyptx.kernels._rows.totals import Exponentials, below
-from pyptx.kernels.softmax import fills_gpu, lies_in_columns
+from pyptx.kernels.softmax import lies_in_columns, of_three
 from pyptx.types import pred, u32
 
 __all__ = ["cross_entropy"]
@@ -265,7 +264,9 @@ def of_rows(name: str, few: bool) -> RowFunction:
 
 
 CROSS_ENTROPY, OF_FEW_ROWS = of_rows("cross_entropy", False), of_rows("cross_entropy_of_few_rows", True)
-MANY_THREADS = 1 << 15  # enough of them read columns as fast as narrower vectors would
+MANY_THREADS = 1 << 16  # enough of them read columns as fast as narrower vectors, or more groups, would
+FEW_CLASSES = 32  # which no groups share
+FEW_CTAS, LITTLE = 32, 1 << 18  # that read columns slower than rows are copied; elements
 MOST_ROWS, MOST = 264, 20 << 20  # rows, and elements of a matrix, up to which a cluster takes a long row
 PARTIAL = RowFunction(
     "partial_losses", 1, make_partial, indices=1, names="logits target weight losses", called="cross_entropy", P=None, mean=True, ignore_index=-100,
@@ -291,7 +292,7 @@ OF_PROBABILITIES = RowFunction(
 
 # Of tensors (L, N, W) over N, as they are.
 OF_COLUMNS = {
-    "indices": 1, "names": "logits target weight", "called": "cross_entropy", "vector": 1, "ignore_index": -100, "label_smoothing": 0.0,
+    "indices": 1, "names": "logits target weight", "called": "cross_entropy", "vector": 1, "groups": 1, "ignore_index": -100, "label_smoothing": 0.0,
     "in_place": False, "flat": lambda function, position, tensor, shape, columns: tensor, "shaped": lambda result, shape: result,
 }  # fmt: skip
 COLUMN_LOSSES = RowFunction(
@@ -350,7 +351,7 @@ def entropy(logits, target, weight, out, *, ignore_index, reduction, label_smoot
     indices = str(target.dtype).removeprefix("torch.") in INDICES
     if dim is not None or len(logits.shape) > 2:
         dim = class_dimension(logits, target, indices, dim) % len(logits.shape)
-        if indices and lies_in_columns(logits, dim) and fills_gpu(logits, dim):
+        if indices and lies_in_columns(logits, dim) and reads_columns(logits, dim):
             if weight is not None:
                 check_weight(weight, logits.shape[dim], indices)
             return of_columns(logits, target, weight, dim, reduction, ignore_index, float(label_smoothing))
@@ -381,17 +382,38 @@ def of_losses(losses, target, weight, reduction: str, ignore_index: int):
 def of_columns(logits, target, weight, dim: int, reduction: str, ignore_index: int, smoothing: float):
     """`cross_entropy` of packed logits whose classes do not lie side by side."""
     shape = logits.shape
-    matrices, columns = math.prod(shape[:dim]), math.prod(shape[dim + 1 :])
-    vector = 4 if spelled(logits.dtype) == "float32" else 8
-    while columns % vector or (vector > 2 and matrices * columns < MANY_THREADS * vector):
-        vector //= 2
-    told = {"vector": vector, "ignore_index": ignore_index, "label_smoothing": smoothing}
-    x, t = logits.reshape(matrices, shape[dim], columns), target.reshape(matrices, columns)
+    matrices, classes, columns = of_three(shape, dim)
+    vector, groups = cut_of_columns(matrices, classes, columns, 16 // logits.dtype.itemsize)
+    told = {"vector": vector, "groups": groups, "ignore_index": ignore_index, "label_smoothing": smoothing}
+    x, t = logits.reshape(matrices, classes, columns), target.reshape(matrices, columns)
     if reduction == "none" or not hasattr(logits, "requires_grad"):
         losses = COLUMN_LOSSES((x, t, weight), **told)[0].reshape(target.shape)
         return of_losses(losses, target, weight, reduction, ignore_index)
-    parts = COLUMN_PARTS((x.detach(), t, weight), P=ctas_of(matrices, columns, vector), **told)
+    parts = COLUMN_PARTS((x.detach(), t, weight), P=ctas_of(matrices, columns, vector, groups), **told)
     return REDUCED_COLUMNS((x, t, weight, *parts), mean=reduction == "mean", **told)[0].reshape(())
+
+
+def reads_columns(logits, dim: int) -> bool:
+    """Whether columns are read as they lie: there are enough of them for the GPU, or little to read at all.  Others are quicker as rows."""
+    matrices, classes, columns = of_three(logits.shape, dim)
+    cut = cut_of_columns(matrices, classes, columns, 16 // logits.dtype.itemsize)
+    little = matrices * classes * columns <= LITTLE
+    return not getattr(logits, "is_cuda", False) or little or ctas_of(matrices, columns, *cut) >= FEW_CTAS
+
+
+def cut_of_columns(matrices: int, classes: int, columns: int, vector: int) -> tuple:
+    """(the neighbours of a thread, `vector` at most; how many groups share the classes): of few columns there are groups, or, of few classes, few
+    neighbours."""
+    groups = 1
+    while columns % vector:
+        vector //= 2
+    if classes < FEW_CLASSES:
+        while vector > 2 and matrices * columns < MANY_THREADS * vector:
+            vector //= 2
+        return vector, groups
+    while groups < MOST_GROUPS and classes >= 8 * groups and matrices * columns * groups < MANY_THREADS * vector:
+        groups = 4 if groups == 1 else 2 * groups
+    return vector, groups
 
 
 CHOICE = Remembered(entropy)

@@ -28,9 +28,10 @@ from pyptx.kernels._call import (
 from pyptx.kernels._keywords import Input, Unpack, renamed
 from pyptx.kernels._registers import fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows.row import Row
+from pyptx.kernels._rows.shares import Share
 from pyptx.kernels._rows.softmax_columns import LANES, column_softmax
 from pyptx.kernels._rows.softmax_few import few_softmax, is_few
-from pyptx.kernels._rows.softmax_tiles import Share, share_of, tile_softmax
+from pyptx.kernels._rows.softmax_tiles import share_of, tile_softmax
 from pyptx.kernels._rows.split import paired, row_kernel, with_own
 from pyptx.kernels._rows.totals import Exponentials, below
 from pyptx.types import f32

@@ -1,15 +1,14 @@
 """Cross entropy where the classes are not the last dimension, against indices: X (L, N, W) over N, T (L, W), as it lies.
 
-A thread has some neighbouring columns of W, 16 bytes of each class, and goes over all classes.  The forward reads X once: of each column a thread
+A thread has some neighbouring columns of W, 16 bytes of each class, and goes over all classes, or, where there are few columns, as one of some groups over
+every so-manieth.  The forward reads X once: of each column a thread
 keeps the largest value so far and a sum relative to it, which the backward takes from memory.  The formulas are those of cross_entropy.py.
 """
 
-import functools
 import math
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._registers import (
-    LOAD,
     STORE,
     add,
     apply,
@@ -26,15 +25,15 @@ from pyptx.kernels._registers import (
     narrowed,
     neg,
     reciprocal,
-    registers,
     sub,
     tree,
 )
 from pyptx.kernels._rows.agreement import Agreement
-from pyptx.kernels._rows.columns import THREADS, Columns, ctas_of
+from pyptx.kernels._rows.columns import Columns, ctas_of, share_of_groups
 from pyptx.kernels._rows.losses import ONE, PARTS, Parts, finish, finite, index_at, of_weights
 from pyptx.kernels._rows.losses import THREADS as ADDING
-from pyptx.kernels._rows.split import Split
+from pyptx.kernels._rows.shares import agreed, among
+from pyptx.kernels._rows.split import WARP, Split
 from pyptx.kernels._rows.totals import LOWEST, below
 from pyptx.types import f32, pred, u32
 
@@ -72,14 +71,26 @@ def place_of(V, number):
     return beyond(pointer, number, V.dtype.bits // 8)
 
 
-def weight_of(V, number):
+def of_groups(columns: Columns, largest: list, total: list, *sums: list) -> list:
+    """Of all groups: the largest elements, the sums of exponentials relative to them, and other sums."""
+    lanes, tops = columns.share.lanes, [copied(each) for each in largest]
+    for each in tops:
+        among(each, ptx.inst.max.NaN.f32, lanes, WARP)
+    total = [mul(each, below(own, top)) for each, own, top in zip(total, largest, tops, strict=True)]
+    sums = [total, *([copied(each) for each in some] for some in sums)]
+    for each in (value for some in sums for value in some):
+        among(each, ptx.inst.add.f32, lanes, WARP)
+    return agreed(columns.share, columns.thread, tops, sums, weighted=1)
+
+
+def weight_of(V, number, **guard):
     """The weight of a class, a register or an integer."""
     if isinstance(number, int):
         (pointer,) = ptx.global_ptrs(V)
         where = ptx.addr(pointer, number * V.dtype.bits // 8)
     else:
         where = ptx.addr(place_of(V, number))
-    return element(fetched(V.dtype, where), V.dtype)
+    return element(fetched(V.dtype, where, **guard), V.dtype)
 
 
 def losses_of(columns: Columns, T, V, ignore_index: int, smoothing: float):
@@ -87,9 +98,10 @@ def losses_of(columns: Columns, T, V, ignore_index: int, smoothing: float):
     X, vector = columns.X, columns.vector
     largest, total = ([constant(value) for _ in range(vector)] for value in (LOWEST, 0.0))
     pulled, weights = [constant(0.0) for _ in range(vector)], constant(0.0)
-    middle = [finite(each) for each in columns.loaded(0, 1)[0]] if smoothing else []
+    middle = [finite(each) for each in columns.row_of_all()] if smoothing else []
 
-    def batch(number, x):
+    def batch(number, count):
+        x = columns.loaded(number, count)
         for j in range(vector):
             before = copied(largest[j])
             for each in x:
@@ -97,12 +109,17 @@ def losses_of(columns: Columns, T, V, ignore_index: int, smoothing: float):
             ptx.inst.mul.rn.f32(total[j], total[j], exp(sub(before, largest[j])))
             ptx.inst.add.f32(total[j], total[j], tree([below(each[j], largest[j]) for each in x], ptx.inst.add.f32))
         for i, each in enumerate(x) if smoothing else ():
-            w = weight_of(V, number + i) if V else constant(1.0)
-            ptx.inst.add.f32(weights, weights, w)
+            guard = columns.guard(number, i)
+            w = weight_of(V, columns.row(number, i), **guard) if V else constant(1.0)
+            ptx.inst.add.f32(weights, weights, w, **guard)
             for j in range(vector):
-                ptx.inst.fma.rn.f32(pulled[j], w, sub(each[j], middle[j]), pulled[j])
+                ptx.inst.fma.rn.f32(pulled[j], w, sub(each[j], middle[j]), pulled[j], **guard)
 
     columns.batches(batch)
+    if columns.groups > 1:
+        largest, total, *more = of_groups(columns, largest, total, *([pulled, [weights] * vector] if smoothing else []))
+        if smoothing:
+            pulled, (weights, *_) = more
     targets, losses, counted = Targets(columns, T, ignore_index), [], []
     own = targets.weights(V) if V else [constant(1.0) for _ in range(vector)]
     base, size = columns.address(X), X.dtype.bits // 8
@@ -148,17 +165,20 @@ def gradients_of(columns: Columns, T, V, g: list, TOP, TOTAL, DX, ignore_index: 
         scales.append(mul(sums, reciprocal(total[j])))
     size = columns.vector * DX.dtype.bits // 8
 
-    def batch(number, x):
-        for i, (place, each) in enumerate(zip(columns.places(DX, number, len(x)), x, strict=True)):
-            w = weight_of(V, number + i) if V and smoothing else None
+    def batch(number, count):
+        x = columns.loaded(number, count)
+        for i, (place, each) in enumerate(zip(columns.places(DX, number, count), x, strict=True)):
+            row, guard = columns.row(number, i), columns.guard(number, i)
+            w = weight_of(V, row, **guard) if V and smoothing else None
             values = []
             for j in range(vector):
                 value = mul(below(each[j], top[j]), scales[j])
                 if smoothing:
                     value = add(value, mul(everywhere[j], w) if V else everywhere[j])
-                ptx.inst.sub.f32(value, value, true[j], pred=targets.numbers[j] == number + i)
+                ptx.inst.sub.f32(value, value, true[j], pred=targets.numbers[j] == row)
                 values.append(value)
-            move(STORE, place, 0, narrowed(values, DX.dtype), size, pred=columns.inside)
+            inside = columns.inside & guard["pred"] if guard else columns.inside
+            move(STORE, place, 0, narrowed(values, DX.dtype), size, pred=inside)
 
     columns.batches(batch)
 
@@ -171,19 +191,19 @@ class Launch:
         weight = [Tile("N", w_type, align=16)] if w_type else []
         self.inputs = Tile("L", "N", "W", x_type, align=16), Tile("L", "W", target_type, align=16), *weight
 
-    def begin(self, X, vector: int) -> Columns:
+    def begin(self, X, vector: int, groups: int) -> Columns:
         if self.wide:
             ptx.griddepcontrol.wait()
             ptx.griddepcontrol.launch_dependents()
-        return Columns(X, vector)
+        return Columns(X, vector, groups)
 
     def kernel(self, function, more, outputs, **told):
         return kernel(
             in_specs=(*self.inputs, *more),
             out_specs=outputs,
             raw_params=[("u32", "W")],
-            grid=lambda L, W, vector: (ctas_of(L, W, vector), 1, 1),
-            block=(THREADS, 1, 1),
+            grid=lambda L, W, vector, groups: (ctas_of(L, W, vector, groups), 1, 1),
+            block=lambda vector, groups: (share_of_groups(groups, vector).threads, 1, 1),
             reqntid=True,
             dependent_launch=self.wide,
             arch="sm_90" if self.wide else "sm_80",
@@ -195,15 +215,17 @@ def make_column_losses(split, x_type, target_type, w_type=None):
     """The kernel of the losses of columns, with their largest elements and sums of exponentials, and its backward."""
     launch = Launch(split, x_type, target_type, w_type)
 
-    def column_losses(X, T, V, L, TOP, TOTAL, *, vector=1, ignore_index=-100, label_smoothing=0.0):
-        columns = launch.begin(X, vector)
+    def column_losses(X, T, V, L, TOP, TOTAL, *, vector=1, groups=1, ignore_index=-100, label_smoothing=0.0):
+        columns = launch.begin(X, vector, groups)
         losses, _, *found = losses_of(columns, T, V, ignore_index, label_smoothing)
         for tensor, values in zip((L, TOP, TOTAL), (losses, *found), strict=True):
             columns.store(tensor, values)
         ptx.ret()
 
-    def column_losses_backward(X, T, V, TOP, TOTAL, G, DX, *, vector=1, ignore_index=-100, label_smoothing=0.0):
-        columns = launch.begin(X, vector)
+    def column_losses_backward(
+        X, T, V, TOP, TOTAL, G, DX, *, vector=1, groups=1, ignore_index=-100, label_smoothing=0.0
+    ):
+        columns = launch.begin(X, vector, groups)
         gradients_of(columns, T, V, columns.load(G), TOP, TOTAL, DX, ignore_index, label_smoothing)
         ptx.ret()
 
@@ -217,16 +239,16 @@ def make_column_parts(split, x_type, target_type, w_type=None):
     """The same with the sums of each CTA in place of the losses.  What follows it has the gradient."""
     launch = Launch(split, x_type, target_type, w_type)
 
-    def column_parts(X, T, V, S, TOP, TOTAL, *, vector=1, ignore_index=-100, label_smoothing=0.0):
-        columns = launch.begin(X, vector)
+    def column_parts(X, T, V, S, TOP, TOTAL, *, vector=1, groups=1, ignore_index=-100, label_smoothing=0.0):
+        columns = launch.begin(X, vector, groups)
         *sums, largest, total = losses_of(columns, T, V, ignore_index, label_smoothing)
         columns.store(TOP, largest)
         columns.store(TOTAL, total)
         sums = [tree(each, ptx.inst.add.f32) for each in sums]
         for each in sums:
-            ptx.inst.selp.f32(each, each, 0.0, columns.inside)
+            ptx.inst.selp.f32(each, each, 0.0, columns.owns)
         thread = columns.thread
-        agree = Agreement(Split(1, 1, THREADS), thread, thread & 31, thread >> 5, None, None)
+        agree = Agreement(Split(1, 1, columns.share.threads), thread, thread & 31, thread >> 5, None, None)
         sums = agree.sums(sums)
         with ptx.if_(thread == 0):
             (pointer,) = ptx.global_ptrs(S)
@@ -241,15 +263,15 @@ def make_reduced_columns(split, x_type, target_type, w_type, *_):
     launch = Launch(split, x_type, target_type, w_type)
 
     def reduced_columns(
-        X, T, V, S, TOP, TOTAL, Y, SCALE, *, mean=True, vector=1, ignore_index=-100, label_smoothing=0.0
+        X, T, V, S, TOP, TOTAL, Y, SCALE, *, mean=True, vector=1, groups=1, ignore_index=-100, label_smoothing=0.0
     ):
         finish(Parts(S, mean), 1, None, reg.from_(ptx.special.tid.x(), u32), Y, SCALE)
         ptx.ret()
 
     def reduced_columns_backward(
-        X, T, V, TOP, TOTAL, SCALE, G, DX, *, vector=1, ignore_index=-100, label_smoothing=0.0
+        X, T, V, TOP, TOTAL, SCALE, G, DX, *, vector=1, groups=1, ignore_index=-100, label_smoothing=0.0
     ):
-        columns = launch.begin(X, vector)
+        columns = launch.begin(X, vector, groups)
         g = mul(*(apply(ptx.inst.ld.global_.nc.f32, ptx.addr(place)) for place in ptx.global_ptrs(G, SCALE)))
         of_columns = [copied(g) for _ in range(vector)]
         gradients_of(columns, T, V, of_columns, TOP, TOTAL, DX, ignore_index, label_smoothing)

@@ -6,10 +6,8 @@ to its largest elements; then the warps of a CTA agree on the largest ones, and 
 """
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._registers import (
     LOAD,
     STORE,
@@ -17,9 +15,7 @@ from pyptx.kernels._registers import (
     apply_to,
     beyond,
     constant,
-    copied,
     divided,
-    exp,
     fma,
     log,
     move,
@@ -29,18 +25,18 @@ from pyptx.kernels._registers import (
     quotient,
     reciprocal,
     registers,
-    smem_address,
     sub,
     to_u64,
     wide_product,
     widened,
 )
+from pyptx.kernels._rows.shares import Share, agreed, among
 from pyptx.kernels._rows.split import MULTIPROCESSORS, WARP
 from pyptx.kernels._rows.totals import LOWEST, below
 from pyptx.kernels._rows.values import Identity
 from pyptx.types import PtxType, f32, u32, u64
 
-__all__ = ["Share", "share_of", "tile_softmax"]
+__all__ = ["share_of", "tile_softmax"]
 
 VECTOR = 4  # columns of a thread at most
 PACKED = 40  # registers of a thread that hold elements
@@ -50,34 +46,6 @@ NARROW = 64  # bytes of a line of columns, below which memory is slower
 CUTS = ((128, 1), (256, 1), (512, 1), (512, 2), (512, 4), (512, 8), (1024, 8))
 CUTS_ALONE = ((128, 1), (256, 1), (512, 1), (1024, 1))
 FULL = MULTIPROCESSORS * MOST * 3 // 4  # threads that fill a GPU
-
-
-@dataclass(frozen=True)
-class Share:
-    """How `ctas` CTAs of `threads` share N elements of `lanes` times `vector` columns."""
-
-    threads: int
-    lanes: int
-    vector: int
-    ctas: int = 1
-
-    @property
-    def groups(self) -> int:
-        """Threads of a column."""
-        return self.threads // self.lanes * self.ctas
-
-    @property
-    def warps(self) -> int:
-        """Of a CTA."""
-        return self.threads // WARP
-
-    @property
-    def columns(self) -> int:
-        return self.lanes * self.vector
-
-    def each(self, n: int) -> int:
-        """The most elements of a column that a thread has."""
-        return -(-n // self.groups)
 
 
 def share_of(matrices: int, n: int, columns: int, size: int, tensors: int, clusters: bool) -> tuple | None:
@@ -165,76 +133,6 @@ class Elements:
         return [value for each in bits for value in widened(each, self.dtype)]
 
 
-def agreed(columns: Columns, largest: list, sums: Sequence[list], weighted: int) -> list:
-    """The largest elements of all warps, and sums over these: the first `weighted` ones are relative to the largest element of their warp, and are made
-    relative to that of all."""
-    share, results = columns.share, (largest, *sums)
-    pitch = share.warps + 1  # words of a column, in which those of the warps lie side by side
-    parts = smem_address(smem.alloc(f32, (len(results), share.columns, pitch), align=16))
-
-    def of_lane(memory, pitch: int):
-        """The place of each result of each column of the thread."""
-        place = memory + columns.lane * (pitch * 4)
-        for i in range(len(results)):
-            yield [ptx.addr(place, (i * share.columns + j * share.lanes) * pitch * 4) for j in range(share.vector)]
-
-    with ptx.if_((columns.thread & (WARP - 1)) < share.lanes):
-        for places, values in zip(of_lane(parts + (columns.thread >> 5) * 4, pitch), results, strict=True):
-            for place, value in zip(places, values, strict=True):
-                ptx.inst.st.shared.f32(place, value)
-    ptx.bar.sync(0)
-    load, load_of_cluster = ptx.inst.ld.shared.f32, ptx.inst.ld.shared__cluster.f32
-
-    def of_warp(column, warp):
-        place = parts + (column * pitch + warp) * 4
-        return [apply(load, ptx.addr(place, i * share.columns * pitch * 4)) for i in range(len(results))]
-
-    def of_cta(column, rank):
-        there = apply_to(reg.scalar(u32), ptx.inst.mapa.shared__cluster.u32, memory + column * 4, rank)
-        return [apply(load_of_cluster, ptx.addr(there, i * share.columns * 4)) for i in range(len(results))]
-
-    memory = combined(columns, share.warps, of_warp, weighted, len(results))
-    if share.ctas > 1:
-        ptx.cluster.sync()
-        memory = combined(columns, share.ctas, of_cta, weighted, len(results))
-        ptx.cluster.arrive()  # the kernel waits before it ends
-    ptx.bar.sync(0)
-    return [[apply(load, place) for place in places] for places in of_lane(memory, 1)]
-
-
-def combined(columns: Columns, count: int, found_by: Callable, weighted: int, results: int):
-    """Where the results of each column lie, of those of `count` warps or CTAs, of which neighbouring lanes have one each: `found_by(column, its number)`."""
-    share = columns.share
-    memory = smem_address(smem.alloc(f32, (results, share.columns), align=16))
-    entries = share.columns * count
-    for first in range(0, entries, share.threads):
-        entry = columns.thread + first
-        there = entry < entries
-        if first + share.threads > entries:  # shuffles are of all lanes
-            entry = apply_to(reg.scalar(u32), ptx.inst.min.u32, entry, entries - 1)
-        column, number = entry >> (count.bit_length() - 1), entry & (count - 1)
-        own, *sums = found_by(column, number)
-        top = copied(own)
-        among(top, ptx.inst.max.NaN.f32, 1, count)
-        scale = exp(sub(own, top))
-        sums = [mul(value, scale) if i < weighted else value for i, value in enumerate(sums)]
-        for value in sums:
-            among(value, ptx.inst.add.f32, 1, count)
-        with ptx.if_((number == 0) & there):
-            for i, value in enumerate((top, *sums)):
-                ptx.inst.st.shared.f32(ptx.addr(memory + column * 4, i * share.columns * 4), value)
-    return memory
-
-
-def among(value, combine, least: int, most: int):
-    """Combines the values of lanes whose numbers differ in the bits from `least` to below `most`."""
-    distance = least
-    while distance < most:
-        other = apply_to(reg.scalar(f32), ptx.inst.shfl.sync.bfly.b32, value, distance, 31, 0xFFFFFFFF)
-        combine(value, value, other)
-        distance *= 2
-
-
 def totals_of(columns: Columns, x: Elements, g: Elements | None = None, weighted: bool = True) -> list:
     """For each column of the thread: the largest x, the sum of e = exp(x - largest) and, of a gradient, the sum of g e, or of g if not `weighted`."""
     share, n = columns.share, columns.n
@@ -258,7 +156,7 @@ def totals_of(columns: Columns, x: Elements, g: Elements | None = None, weighted
                 ptx.inst.add.f32(total, total, pull, **guard)
     for each in (value for some in sums for value in some):
         among(each, ptx.inst.add.f32, share.lanes, WARP)
-    found = agreed(columns, largest, sums, weighted=2 if weighted else 1)
+    found = agreed(share, columns.thread, largest, sums, weighted=2 if weighted else 1)
     columns.passes += 1
     return found
 
