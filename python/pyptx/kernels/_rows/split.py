@@ -37,6 +37,7 @@ SHARE = 144 * 1024  # bytes of a long row, of a CTA
 # (CTAs of a cluster, how many such clusters an H200 has room for), a CTA a multiprocessor
 CLUSTERS = ((1, 132), (2, 66), (4, 30), (8, 15), (16, 6))
 EDGES = 64  # elements of a row, from which on vectors of memory are worth it; twice as many where rows are written, too
+SLACK = 1.25  # places of vectors, as a part of their number, up to which lanes have two each
 OWN = 64  # elements of a matrix that a thread has at most where its rows are its own
 WAVES, FEW_WAVES = (64, 16, 6, 2), (64, 8, 2)  # of workers: see _rows/waves.py
 MANY = 2**26  # bytes of a matrix, from which on there are waves of workers; smaller ones stay in L2
@@ -80,7 +81,7 @@ class Split:
         edges = edges and n >= 2 * EDGES and has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
         if vectors <= (5 if edges else 4) * WARP:
-            return cls._short(n, vector, 2, vectors if edges else 0)
+            return cls._short(n, bits, vector, 2, vectors if edges else 0)
         two, three = {1: (512, 768), 2: (256 if bits == 16 else 512, 512)}.get(norm, (512, 512))
         each = 2 if vectors - edges <= two else 3 if vectors - edges <= three else 4
         return cls(n, vector, min(512, max(128, _whole_warps(vectors / each))), edges=edges)
@@ -97,14 +98,15 @@ class Split:
         return cls(n, n, 1, rows=128, batch=rows if rows * n <= most else 1)
 
     @classmethod
-    def _short(cls, n: int, vector: int, each: int, with_edges: int) -> "Split":
+    def _short(cls, n: int, bits: int, vector: int, each: int, with_edges: int) -> "Split":
         """A warp a row, or some lanes of one, with `each` vectors a lane: a grid begins a CTA in no less than 1.2 ns, so that narrow vectors come in CTAs
         of more threads.  Rows `with_edges` have so many vectors, of which a lane may have five: as few places as can be stay empty."""
         if with_edges:
-            fits = [lanes for lanes in (2, 4, 8, 16, 32) if with_edges <= 5 * lanes and (each > 2 or lanes >= 8)]
-            lanes = min(fits, key=lambda lanes: (-(-with_edges // lanes) * lanes, -lanes))
+            lanes = _fitting(with_edges, 2 if each > 2 else 8)
             return cls(n, vector, lanes, rows=128 // lanes, edges=True)
         lanes = _lanes(n / (vector * each))
+        if vector * bits == 128 and each * lanes > SLACK * n / vector:
+            lanes = _fitting(n // vector, 2)
         threads = 128 * min(4, max(1, 4 // vector))
         return cls(n, vector, lanes, rows=threads // lanes)
 
@@ -117,7 +119,7 @@ class Split:
         edges = has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
         if vectors <= (5 if edges else 4) * WARP:
-            return cls._short(n, vector, 4, vectors if edges else 0)
+            return cls._short(n, bits, vector, 4, vectors if edges else 0)
         if vectors > 640 and (edges or _aligned(n, bits)):
             return cls(n, vector, 128 if vectors <= 2048 else 256, kept=0, edges=edges)
         if edges:  # for one vector more than 128 threads have, there is another warp
@@ -455,6 +457,12 @@ def _cluster(shares: float) -> int:
 def _lanes(threads: float) -> int:
     """Lanes of a warp that share a row, for which so many threads are enough."""
     return min(WARP, max(2, 1 << (math.ceil(threads) - 1).bit_length()))
+
+
+def _fitting(vectors: int, least: int) -> int:
+    """`least` lanes or more, of which each has up to five of the vectors, so that as few places as can be stay empty."""
+    fits = [lanes for lanes in (2, 4, 8, 16, 32) if vectors <= 5 * lanes and lanes >= least]
+    return min(fits, key=lambda lanes: (-(-vectors // lanes) * lanes, -lanes))
 
 
 def _share(threads: float) -> int:
