@@ -56,9 +56,15 @@ def apart(function, matrices: int, vectors: int):
     return call
 
 
-def losses_of_columns(device):
-    x, target = half(device, 9, 21, 1000), torch.randint(0, 21, (9, 1000), device=device)
-    return with_gradients(kernels.cross_entropy, [x], target, dim=1, label_smoothing=0.1)
+def losses_of_columns(matrices: int, classes: int, columns: int):
+    def call(device):
+        x, target = (
+            half(device, matrices, classes, columns),
+            torch.randint(0, classes, (matrices, columns), device=device),
+        )
+        return with_gradients(kernels.cross_entropy, [x], target, dim=1, label_smoothing=0.1)
+
+    return call
 
 
 def losses(rows: int, columns: int, dtype=torch.bfloat16, weighted=False, **options):
@@ -85,8 +91,8 @@ def turned(device):
     return with_gradients(kernels.rope, [x], angles.cos(), angles.sin(), seq_dim=-3)
 
 
-def quantized(*shape, **options):
-    return lambda device: list(kernels.quantize_fp8(half(device, *shape), **options))
+def quantized(*shape, of=lambda x: x, **options):
+    return lambda device: list(kernels.quantize_fp8(of(half(device, *shape)), **options))
 
 
 def small(device):
@@ -201,7 +207,9 @@ EVERY = {
     "softmax, to f32": rows(functools.partial(kernels.softmax, dtype=torch.float32), 1, 0, 9, 1000),
     "softmax, of few columns": rows(kernels.softmax, 1, 0, 9, 21, 1000, dim=1),
     "softmax, of many columns": rows(kernels.softmax, 1, 0, 9, 100, 1000, dim=1),
-    "softmax, of long columns": rows(kernels.softmax, 1, 0, 8, 20, 2048, dim=1),
+    "softmax, of wide columns": rows(kernels.softmax, 1, 0, 8, 20, 2048, dim=1),
+    "softmax, of long columns": rows(kernels.softmax, 1, 0, 1, 4096, 16, dim=1),
+    "softmax, of a row a thread": rows(kernels.softmax, 1, 0, 300, 33),
     "log_softmax": rows(kernels.log_softmax, 1, 0, 9, 1000),
     "swiglu": rows(kernels.swiglu, 2, 0, 9, 1000),
     "swiglu, halves": rows(kernels.swiglu, 1, 0, 9, 16384),
@@ -218,11 +226,16 @@ EVERY = {
     "cross_entropy, of a few elements": losses(300, 10, weighted=True),
     "cross_entropy, many rows": losses(9000, 24, reduction="sum"),
     "cross_entropy, probabilities": losses_of_probabilities,
-    "cross_entropy, columns": losses_of_columns,
+    "cross_entropy, columns": losses_of_columns(9, 21, 1000),
+    "cross_entropy, columns that groups share": losses_of_columns(2, 500, 40),
+    "cross_entropy, very many rows": losses(140_000, 3),
     "rope": turned,
     "quantize_fp8": quantized(40, 1000),
     "quantize_fp8, blocks": quantized(40, 1000, block=128),
     "quantize_fp8, squares": quantized(140, 300, block=(128, 128)),
+    "quantize_fp8, blocks apart": quantized(40, 1000, block=128, of=lambda x: x[:, 200:600]),
+    "quantize_fp8, blocks transposed": quantized(400, 136, block=128, of=lambda x: x.mT),
+    "quantize_fp8, squares transposed": quantized(400, 136, block=(128, 128), of=lambda x: x.mT),
     "elementwise": small,
     "matmul": product(200, 136, 320),
     "matmul, activation": product(200, 136, 320, activation="gelu"),

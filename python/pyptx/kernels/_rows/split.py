@@ -95,7 +95,7 @@ class Split:
         most = OWN if arrays == 1 else OWN * 3 // 4
         if n == 0 or (n % vector == 0 and n > vector) or n > most:
             return None
-        return cls(n, n, 1, rows=128, batch=rows if rows * n <= most else 1)
+        return cls(n, n, 1, rows=128, batch=rows if rows * n <= most else 1, kept=OWN)
 
     @classmethod
     def _short(cls, n: int, bits: int, vector: int, each: int, with_edges: int) -> "Split":
