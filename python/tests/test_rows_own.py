@@ -45,7 +45,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("rows", [1, 7, 264])
-@pytest.mark.parametrize("n", [3, 5, 6, 7, 8, 10, 14, 33, 46])
+@pytest.mark.parametrize("n", [3, 5, 6, 7, 8, 10, 14, 33, 46, 77])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_against_float64(name, dtype, n, rows):
@@ -81,5 +81,5 @@ def test_which_rows():
     }
     assert all(split.batch == 1 or split.batch * n % 8 == 0 for n, split in found.items() if split.threads == 1)
     assert Split.once(3, 16).threads > 1 and Split.once(10, 16, 2, own=True).threads == 1
-    two = [Split.once(n, 16, 2, own=True) for n in (7, 47, 49)]  # matrices, of which fewer elements find registers
+    two = [Split.once(n, 16, 2, own=True) for n in (7, 71, 73)]  # matrices, of which fewer elements find registers
     assert [(split.threads, split.batch) for split in two[:2]] == [(1, 1), (1, 1)] and two[2].threads > 1

@@ -18,7 +18,7 @@ from pyptx.kernels._rows.apart import Apart, apart_kernels, whole
 from pyptx.kernels._rows.lanes import BLOCK, Lanes
 from pyptx.kernels._rows.quantize_transposed import make_transposed, takes_transposed
 from pyptx.kernels._rows.row import Row
-from pyptx.kernels._rows.split import Split, row_kernel, with_own
+from pyptx.kernels._rows.split import Split, row_kernel, tightly, with_own
 from pyptx.types import e4m3, f32, u32
 
 __all__ = ["quantize_fp8"]
@@ -58,7 +58,7 @@ def place_of_scale(S, row, block, blocks):
 
 
 def make_by_row(split, dtype):
-    split = with_own(split)
+    split = with_own(tightly(split))
 
     @row_kernel((matrix(dtype),), (matrix(e4m3), Tile("M", f32)), split, arch="sm_89")
     def quantize_fp8_rows(X, Q, S):

@@ -39,34 +39,38 @@ from pyptx.types import PtxType, f32, u32, u64
 __all__ = ["share_of", "tile_softmax"]
 
 VECTOR = 4  # columns of a thread at most
-PACKED = 40  # registers of a thread that hold elements
+PACKED, PACKED_PAIRS = 40, 32  # registers of a thread that hold elements, and those of two tensors of 16 bits
 MOST = 1024  # threads of a multiprocessor
 NARROW = 64  # bytes of a line of columns, below which memory is slower
-# (threads of a CTA, CTAs of a cluster), for more and more elements
-CUTS = ((128, 1), (256, 1), (512, 1), (512, 2), (512, 4), (512, 8), (1024, 8))
-CUTS_ALONE = ((128, 1), (256, 1), (512, 1), (1024, 1))
+# (threads of a CTA, CTAs of a cluster, lanes at least), the best first of those that fit
+CUTS = (
+    (256, 1, 16), (512, 1, 16), (256, 1, 1), (512, 1, 1), (1024, 1, 1), (512, 2, 1), (512, 4, 1), (512, 8, 1), (1024, 8, 1),
+)  # fmt: skip
 FULL = MULTIPROCESSORS * MOST * 3 // 4  # threads that fill a GPU
 
 
 def share_of(matrices: int, n: int, columns: int, size: int, tensors: int, clusters: bool) -> tuple | None:
     """What makes a Share, for elements of `size` bytes of so many tensors that are read together: of the widest tiles that fill the GPU, or of the
-    narrowest that fit; None if none does.  torch.compile traces this."""
+    narrowest; None if none fits.  torch.compile traces this."""
     vector, lanes = VECTOR, WARP
     while columns % vector:
         vector //= 2
     while lanes > 1 and lanes // 2 * vector >= columns:
         lanes //= 2
-    found, room = None, PACKED // (max(1, vector * size // 4) * tensors)  # elements of a thread
-    least = NARROW if clusters else NARROW // 2
-    while lanes > 0 and (found is None or lanes * vector * size >= least):
-        for threads, ctas in CUTS if clusters else CUTS_ALONE:
-            if threads // lanes * ctas * room >= n:
-                found = threads, lanes, vector, ctas
-                if matrices * ((columns + lanes * vector - 1) // (lanes * vector)) * threads * ctas >= FULL:
+    packed = PACKED_PAIRS if tensors > 1 and size == 2 else PACKED
+    room = packed // (max(1, vector * size // 4) * tensors)  # elements of a thread
+    narrow = min(lanes, max(1, (NARROW if clusters else NARROW // 2) // (vector * size)))
+    for threads, ctas, least in CUTS:
+        found, wide = None, lanes
+        while wide >= max(narrow, min(least, lanes)) and (clusters or ctas == 1):
+            if threads // wide * ctas * room >= n:
+                found = threads, wide, vector, ctas
+                if matrices * ((columns + wide * vector - 1) // (wide * vector)) * threads * ctas >= FULL:
                     return found
-                break
-        lanes //= 2
-    return found
+            wide //= 2
+        if found is not None and least == 1:
+            return found
+    return None
 
 
 class Columns:

@@ -20,6 +20,7 @@ __all__ = [
     "of_norms",
     "paired",
     "row_kernel",
+    "tightly",
     "vector_of",
     "with_own",
 ]
@@ -37,8 +38,7 @@ SHARE = 144 * 1024  # bytes of a long row, of a CTA
 # (CTAs of a cluster, how many such clusters an H200 has room for), a CTA a multiprocessor
 CLUSTERS = ((1, 132), (2, 66), (4, 30), (8, 15), (16, 6))
 EDGES = 64  # elements of a row, from which on vectors of memory are worth it; twice as many where rows are written, too
-SLACK = 1.25  # places of vectors, as a part of their number, up to which lanes have two each
-OWN = 64  # elements of a matrix that a thread has at most where its rows are its own
+OWN = 96  # elements of a row that a thread has for itself, at most, or of some rows, two thirds
 WAVES, FEW_WAVES = (64, 16, 6, 2), (64, 8, 2)  # of workers: see _rows/waves.py
 MANY = 2**26  # bytes of a matrix, from which on there are waves of workers; smaller ones stay in L2
 MOST_SUMS = 0.05  # bytes of sums, as a part of those of rows, up to which there are waves
@@ -72,16 +72,18 @@ class Split:
 
     @classmethod
     def once(
-        cls, n: int, bits: int, arrays: int = 1, norm: int = 0, edges: bool = True, own: bool = False, **_
-    ) -> "Split":
+        cls, n: int, bits: int, arrays: int = 1, norm: int = 0, edges: bool = True, own: bool = False,
+        tight: bool = False, **_,
+    ) -> "Split":  # fmt: skip
         """For one row a CTA: two to four loads a thread in flight, and several CTAs a multiprocessor.  `edges`: whether rows follow each other in
-        memory, so that vectors may begin before them.  `own`: whether threads may have rows of their own, which only `Row.each` has."""
+        memory, so that vectors may begin before them.  `own`: whether threads may have rows of their own, which only `Row.each` has.  `tight`: whether
+        few empty places of vectors matter more than neighbouring ones, as where an element takes many instructions."""
         if own and (made := cls._own(n, bits, arrays)):
             return made
         edges = edges and n >= 2 * EDGES and has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
         if vectors <= (5 if edges else 4) * WARP:
-            return cls._short(n, bits, vector, 2, vectors if edges else 0)
+            return cls._short(n, bits, vector, 2, vectors if edges else 0, tight)
         two, three = {1: (512, 768), 2: (256 if bits == 16 else 512, 512)}.get(norm, (512, 512))
         each = 2 if vectors - edges <= two else 3 if vectors - edges <= three else 4
         return cls(n, vector, min(512, max(128, _whole_warps(vectors / each))), edges=edges)
@@ -95,18 +97,19 @@ class Split:
         most = OWN if arrays == 1 else OWN * 3 // 4
         if n == 0 or (n % vector == 0 and n > vector) or n > most:
             return None
-        return cls(n, n, 1, rows=128, batch=rows if rows * n <= most else 1, kept=OWN)
+        return cls(n, n, 1, rows=128, batch=rows if 3 * rows * n <= 2 * most else 1, kept=OWN)
 
     @classmethod
-    def _short(cls, n: int, bits: int, vector: int, each: int, with_edges: int) -> "Split":
+    def _short(cls, n: int, bits: int, vector: int, each: int, with_edges: int, tight: bool = False) -> "Split":
         """A warp a row, or some lanes of one, with `each` vectors a lane: a grid begins a CTA in no less than 1.2 ns, so that narrow vectors come in CTAs
         of more threads.  Rows `with_edges` have so many vectors, of which a lane may have five: as few places as can be stay empty."""
         if with_edges:
             lanes = _fitting(with_edges, 2 if each > 2 else 8)
             return cls(n, vector, lanes, rows=128 // lanes, edges=True)
         lanes = _lanes(n / (vector * each))
-        if vector * bits == 128 and each * lanes > SLACK * n / vector:
-            lanes = _fitting(n // vector, 2)
+        if vector * bits == 128 and (tight or bits == 16):
+            fewest = _fitting(n // vector, 2 if tight else 4)
+            lanes = min(lanes, fewest, key=lambda lanes: -(-(n // vector) // lanes) * lanes)
         threads = 128 * min(4, max(1, 4 // vector))
         return cls(n, vector, lanes, rows=threads // lanes)
 
@@ -114,7 +117,8 @@ class Split:
     def reading(cls, n: int, bits: int, own: bool = False) -> "Split":
         """For kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something; of longer rows as many
         threads as there can be, which keep nothing."""
-        if own and (made := cls._own(n, bits, 2)):  # beside the row, what is read and written for it takes registers
+        # Beside several rows, what is read and written for them takes registers.
+        if own and (made := cls._own(n, bits, 2) or cls._own(n, bits, 1)):
             return made
         edges = has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
@@ -150,7 +154,7 @@ class Split:
     @classmethod
     def wide(
         cls, n: int, bits: int, arrays: int = 1, norm: int = 0, least: int | None = None, most: int = 1024,
-        own: bool = False,
+        own: bool = False, tight: bool = False,
     ) -> "Split":  # fmt: skip
         """`once` on a GPU with clusters.  Short rows are shared as there.  A long row stays in the registers of a cluster; if there is no
         room, it goes through the cluster's shared memory, where the next row arrives meanwhile.
@@ -161,7 +165,7 @@ class Split:
         most: threads of a CTA whose ring has rows that no vectors of 16 bytes divide.
         """
         if n < (least or _least(n, bits, arrays, norm)):
-            return replace(cls.once(n, bits, arrays, norm, own=own), hopper=True)
+            return replace(cls.once(n, bits, arrays, norm, own=own, tight=tight), hopper=True)
         return (
             cls._packed(n, bits, arrays, norm)
             or cls._through_ring(n, bits, arrays)
@@ -488,6 +492,11 @@ def from_short(split):
 def with_own(split):
     """`split` for kernels by `Row.each`, which may give a thread rows of its own."""
     return functools.partial(split.func, **split.keywords, own=True)
+
+
+def tightly(split):
+    """`split` for kernels whose elements take many instructions."""
+    return functools.partial(split.func, **split.keywords, tight=True)
 
 
 def of_norms(split, norm: int):
