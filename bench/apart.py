@@ -1,4 +1,4 @@
-"""Functions over rows that lie apart, over halves of one tensor and over another dimension, beside packed rows, torch and a device copy of as many bytes.
+"""Functions over rows that lie apart, over halves of one tensor, of transposed matrices and over another dimension, beside packed rows, torch and a device copy of as many bytes.
 
     python bench/apart.py [words of the cases to measure ...]
 
@@ -48,15 +48,37 @@ def cases(torch):
                 "as it lies": lambda f=ours, x=x: f(x), "packed": lambda f=ours, y=y: f(y), "torch": lambda f=theirs, x=x: f(x),
             }  # fmt: skip
             yield f"{name} of {what}", 2 * x.numel() * 2, arms
-    for shape in ((8, 21, 512, 512), (16, 150, 256, 256), (8, 2, 512, 512), (2, 1000, 64, 64)):
+    for shape in (
+        (8, 21, 512, 512),
+        (16, 150, 256, 256),
+        (8, 2, 512, 512),
+        (2, 1000, 64, 64),
+        (64, 1024, 512),
+        (1, 4096, 4096),
+        (1, 8192, 4096),
+    ):
         x, target = halves(*shape), torch.randint(0, shape[1], (shape[0], *shape[2:]), device="cuda")
         arms = {"ours": lambda x=x: kernels.softmax(x, 1), "torch": lambda x=x: x.softmax(1)}
         yield f"softmax of {shape} over 1", 2 * x.numel() * 2, arms
+        leaf, g = x.clone().requires_grad_(), halves(*shape)
+        arms = {
+            name: lambda f=f, x=leaf, g=g: torch.autograd.grad(f(x, 1), x, g)[0]
+            for name, f in (("ours", kernels.softmax), ("torch", torch.softmax))
+        }
+        yield f"softmax of {shape} over 1, both directions", 5 * x.numel() * 2, arms
         arms = {
             "ours": lambda x=x, t=target: kernels.cross_entropy(x, t, dim=1),
             "torch": lambda x=x, t=target: F.cross_entropy(x, t),
         }
         yield f"cross_entropy of {shape} over 1", x.numel() * 2, arms
+    wide, columns = halves(8192, 12288), halves(4096, 8192)
+    for block in (None, 128, (128, 128)):
+        for what, x in (("a slice of rows", wide[:, 4096:8192]), ("a transposed matrix", columns.mT)):
+            arms = {
+                "as it lies": lambda x=x, b=block: kernels.quantize_fp8(x, block=b)[1],
+                "packed first": lambda x=x, b=block: kernels.quantize_fp8(x.contiguous(), block=b)[1],
+            }
+            yield f"quantize_fp8 of {what}, block={block}", x.numel() * 3, arms
 
 
 def main() -> int:
