@@ -265,7 +265,7 @@ def of_rows(name: str, few: bool) -> RowFunction:
 
 CROSS_ENTROPY, OF_FEW_ROWS = of_rows("cross_entropy", False), of_rows("cross_entropy_of_few_rows", True)
 MANY_THREADS = 1 << 16  # enough of them read columns as fast as narrower vectors, or more groups, would
-FEW_CLASSES = 32  # which no groups share
+FEW_CLASSES, MANY_CLASSES = 32, 4096  # which no groups share; of which threads have more on their way
 FEW_CTAS, LITTLE = 32, 1 << 18  # that read columns slower than rows are copied; elements
 MOST_ROWS, MOST = 264, 20 << 20  # rows, and elements of a matrix, up to which a cluster takes a long row
 PARTIAL = RowFunction(
@@ -404,7 +404,7 @@ def reads_columns(logits, dim: int) -> bool:
 def cut_of_columns(matrices: int, classes: int, columns: int, vector: int) -> tuple:
     """(the neighbours of a thread, `vector` at most; how many groups share the classes): of few columns there are groups, or, of few classes, few
     neighbours."""
-    groups = 1
+    groups, vector = 1, vector if classes >= MANY_CLASSES else min(4, vector)
     while columns % vector:
         vector //= 2
     if classes < FEW_CLASSES:

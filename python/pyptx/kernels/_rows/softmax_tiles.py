@@ -41,10 +41,13 @@ __all__ = ["share_of", "tile_softmax"]
 VECTOR = 4  # columns of a thread at most
 PACKED, PACKED_PAIRS = 40, 32  # registers of a thread that hold elements, and those of two tensors of 16 bits
 MOST = 1024  # threads of a multiprocessor
-NARROW = 64  # bytes of a line of columns, below which memory is slower
+NARROW, SMALL = (
+    64,
+    2**22,
+)  # bytes of a line of columns, below which memory is slower, and of tensors that L2 has for more and narrower CTAs
 # (threads of a CTA, CTAs of a cluster, lanes at least), the best first of those that fit
 CUTS = (
-    (256, 1, 16), (512, 1, 16), (256, 1, 1), (512, 1, 1), (1024, 1, 1), (512, 2, 1), (512, 4, 1), (512, 8, 1), (1024, 8, 1),
+    (256, 1, 16), (512, 1, 16), (256, 1, 1), (512, 1, 1), (512, 2, 1), (512, 4, 1), (512, 8, 1), (1024, 8, 1), (1024, 1, 1),
 )  # fmt: skip
 FULL = MULTIPROCESSORS * MOST * 3 // 4  # threads that fill a GPU
 
@@ -59,7 +62,8 @@ def share_of(matrices: int, n: int, columns: int, size: int, tensors: int, clust
         lanes //= 2
     packed = PACKED_PAIRS if tensors > 1 and size == 2 else PACKED
     room = packed // (max(1, vector * size // 4) * tensors)  # elements of a thread
-    narrow = min(lanes, max(1, (NARROW if clusters else NARROW // 2) // (vector * size)))
+    narrow = NARROW if clusters and matrices * n * columns * size > SMALL else NARROW // 2
+    narrow = min(lanes, max(1, narrow // (vector * size)))
     for threads, ctas, least in CUTS:
         found, wide = None, lanes
         while wide >= max(narrow, min(least, lanes)) and (clusters or ctas == 1):

@@ -38,7 +38,8 @@ SHARE = 144 * 1024  # bytes of a long row, of a CTA
 # (CTAs of a cluster, how many such clusters an H200 has room for), a CTA a multiprocessor
 CLUSTERS = ((1, 132), (2, 66), (4, 30), (8, 15), (16, 6))
 EDGES = 64  # elements of a row, from which on vectors of memory are worth it; twice as many where rows are written, too
-OWN = 96  # elements of a row that a thread has for itself, at most, or of some rows, two thirds
+OWN = {16: 96, 32: 64}  # by bits, elements of a row that a thread has for itself, at most
+SOME_OWN = (48, 64)  # the same of some rows together, of which several matrices are read, or one
 WAVES, FEW_WAVES = (64, 16, 6, 2), (64, 8, 2)  # of workers: see _rows/waves.py
 MANY = 2**26  # bytes of a matrix, from which on there are waves of workers; smaller ones stay in L2
 MOST_SUMS = 0.05  # bytes of sums, as a part of those of rows, up to which there are waves
@@ -94,10 +95,13 @@ class Split:
         vector = 128 // bits
         rows = vector // math.gcd(n, vector)
         rows *= max(1, 2 * vector // max(1, rows * n))
-        most = OWN if arrays == 1 else OWN * 3 // 4
+        most = OWN[bits] if arrays == 1 else OWN[bits] * 3 // 4
         if n == 0 or (n % vector == 0 and n > vector) or n > most:
             return None
-        return cls(n, n, 1, rows=128, batch=rows if 3 * rows * n <= 2 * most else 1, kept=OWN)
+        if rows * n <= SOME_OWN[arrays == 1]:
+            return cls(n, n, 1, rows=128, batch=rows)
+        # Small matrices of longer rows have many CTAs; of shorter ones a grid would begin too many.
+        return cls(n, n, 1, rows=32 if n > 64 else 64 if n > 40 else 128, kept=most)
 
     @classmethod
     def _short(cls, n: int, bits: int, vector: int, each: int, with_edges: int, tight: bool = False) -> "Split":
@@ -108,7 +112,7 @@ class Split:
             return cls(n, vector, lanes, rows=128 // lanes, edges=True)
         lanes = _lanes(n / (vector * each))
         if vector * bits == 128 and (tight or bits == 16):
-            fewest = _fitting(n // vector, 2 if tight else 4)
+            fewest = _fitting(n // vector, 2 if tight and n <= 6 * vector else 4)
             lanes = min(lanes, fewest, key=lambda lanes: -(-(n // vector) // lanes) * lanes)
         threads = 128 * min(4, max(1, 4 // vector))
         return cls(n, vector, lanes, rows=threads // lanes)
