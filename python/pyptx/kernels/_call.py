@@ -176,7 +176,7 @@ class RowFunction(_core.Choice):
 
     def _columns(self, tensors, out) -> int:
         """The columns of the rows that the kernel is given: those of the tensors or, where elements do not depend on others and vectors do not divide
-        rows, or they are short, of others that the same memory has."""
+        rows, or they are short, of others that the same memory has: a power of two, or a multiple of eight."""
         shape = tensors[0].shape
         columns = shape[-1]
         if self.over_rows or self.shaped is not given_shape or not hasattr(tensors[0], "storage_offset"):
@@ -185,8 +185,9 @@ class RowFunction(_core.Choice):
         if type(size) is not int or size == 0 or (columns % 8 == 0 and columns >= SHORT):
             return columns
         self.fits(self, tensors, out)
-        found = math.gcd(size, JOINED)
-        return found if found >= SHORT else columns
+        power = math.gcd(size, JOINED)
+        longest = next((each for each in range(JOINED, SHORT - 1, -8) if size % each == 0), columns)
+        return power if power >= 8 * SHORT else longest
 
     def _lies(self, tensors, out, recorded: bool) -> str:
         """ "apart", of tensors whose rows kernels find where they lie; "packed", of tensors of more than two dimensions whose gradient may lie

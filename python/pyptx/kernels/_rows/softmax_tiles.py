@@ -47,8 +47,9 @@ NARROW, SMALL = (
 )  # bytes of a line of columns, below which memory is slower, and of tensors that L2 has for more and narrower CTAs
 # (threads of a CTA, CTAs of a cluster, lanes at least), the best first of those that fit
 CUTS = (
-    (256, 1, 16), (512, 1, 16), (256, 1, 1), (512, 1, 1), (512, 2, 1), (512, 4, 1), (512, 8, 1), (1024, 8, 1), (1024, 1, 1),
+    (128, 1, 1), (256, 1, 16), (512, 1, 16), (256, 1, 1), (512, 1, 1), (512, 2, 1), (512, 4, 1), (512, 8, 1), (1024, 8, 1), (1024, 1, 1),
 )  # fmt: skip
+FEW = 32  # elements, for which the smallest CTAs have threads
 FULL = MULTIPROCESSORS * MOST * 3 // 4  # threads that fill a GPU
 
 
@@ -65,6 +66,8 @@ def share_of(matrices: int, n: int, columns: int, size: int, tensors: int, clust
     narrow = NARROW if clusters and matrices * n * columns * size > SMALL else NARROW // 2
     narrow = min(lanes, max(1, narrow // (vector * size)))
     for threads, ctas, least in CUTS:
+        if threads < 256 and n > FEW:
+            continue
         found, wide = None, lanes
         while wide >= max(narrow, min(least, lanes)) and (clusters or ctas == 1):
             if threads // wide * ctas * room >= n:
