@@ -15,6 +15,7 @@ import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchValueError  # noqa: E402
 from pyptx.kernels import _call  # noqa: E402
+from pyptx.kernels._rows.softmax_tiles import share_of  # noqa: E402
 
 F = torch.nn.functional
 GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")])  # fmt: skip
@@ -280,3 +281,16 @@ def test_rows_of_gates_are_joined(monkeypatch):
     assert asked == [(33, 512), (1, 792)]
     with pytest.raises(LaunchValueError, match=r"`up` has shape \(33, 512\), not \(512, 33\)"):
         kernels.swiglu(x, x.view(33, 512))
+
+
+@pytest.mark.parametrize(
+    "sizes, of_gpu, alone",
+    [
+        ((2, 1000, 4096, 2, 1), (512, 8, 4, 1), (256, 4, 4, 1)),
+        ((1, 4096, 4096, 4, 1), (512, 4, 4, 4), (1024, 2, 4, 1)),  # a cluster, or lines of 32 bytes
+        ((16, 150, 65536, 2, 1), (256, 32, 4, 1), (256, 32, 4, 1)),
+        ((4, 50000, 512, 2, 1), None, None),
+    ],
+)
+def test_which_columns_stay_in_registers(sizes, of_gpu, alone):
+    assert share_of(*sizes, True) == of_gpu and share_of(*sizes, False) == alone

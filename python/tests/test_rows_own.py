@@ -83,3 +83,16 @@ def test_which_rows():
     assert Split.once(3, 16).threads > 1 and Split.once(10, 16, 2, own=True).threads == 1
     two = [Split.once(n, 16, 2, own=True) for n in (7, 71, 73)]  # matrices, of which fewer elements find registers
     assert [(split.threads, split.batch) for split in two[:2]] == [(1, 1), (1, 1)] and two[2].threads > 1
+
+
+def test_lanes_that_leave_few_places_empty():
+    """In 16 bits, and where an element takes many instructions: 160 elements are 20 vectors of 16 bits, of which sixteen lanes would have two each."""
+    found = {
+        (n, bits, tight): Split.once(n, bits, tight=tight)
+        for n in (64, 160)
+        for bits in (16, 32)
+        for tight in (False, True)
+    }
+    assert [(split.threads, split.each) for split in found.values()] == [
+        (4, 2), (4, 2), (8, 2), (8, 2), (4, 5), (4, 5), (32, 2), (8, 5),
+    ]  # fmt: skip
