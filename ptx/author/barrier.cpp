@@ -96,10 +96,14 @@ Reg Slot::address_register() const {
   return formed;
 }
 
-Slot Array::operator[](std::int64_t i) const {
-  if (i < 0 || i >= count) builder->refuse(Code::index_range, cat("barrier ", i, " of ", count));
-  return {*builder, base, offset + 8 * i};
+Slot slot(const Array& array, std::int64_t i) {
+  if (i < 0 || i >= array.count)
+    array.builder->refuse(Code::index_range,
+                          cat("barrier ", i, " of ", array.count, ": they are 0 to ", array.count - 1));
+  return {*array.builder, array.base, array.offset + 8 * i};
 }
+
+Slot Array::operator[](const Index& i) const { return here(builder, i.at), slot(*this, i.value); }
 
 Array array(Builder& b, const Operand& base, const std::int64_t& offset, const std::uint32_t& count,
             const options::array&) {
@@ -122,7 +126,7 @@ void arrive_remote(Builder& b, const Slot& slot, const Operand& cta, const optio
 namespace barrier_array {
 
 Slot at(Builder& b, const Array& array, const Operand& stage, const options::at&) {
-  if (stage.is_integer()) return array[stage.ir.value];
+  if (stage.is_integer()) return mbarrier::slot(array, stage.ir.value);
   const bool special = stage.ir.kind == ir::Operand::Kind::special;
   if (!special && !stage.is_register()) b.refuse(Code::bad_operand, "`stage` is a register or an int");
   return {b, array.base, array.offset, Reg{&b, stage.ir.id, stage.type, special}};
@@ -130,12 +134,12 @@ Slot at(Builder& b, const Array& array, const Operand& stage, const options::at&
 
 void init_all(Builder& b, const Array& array, const Operand& count, const options::init_all& options) {
   for (std::uint32_t i = 0; i < array.count; ++i)
-    b.emit("mbarrier.init.shared::cta.b64", {array[i].address(), count}, options.pred);
+    b.emit("mbarrier.init.shared::cta.b64", {mbarrier::slot(array, i).address(), count}, options.pred);
 }
 
 void arrive_remote_all(Builder& b, const Array& array, const Operand& cta, const options::arrive_remote_all& options) {
   for (std::uint32_t i = 0; i < array.count; ++i)
-    barrier_slot::arrive_remote(b, array[i], cta, {.count = options.count, .pred = options.pred});
+    barrier_slot::arrive_remote(b, mbarrier::slot(array, i), cta, {.count = options.count, .pred = options.pred});
 }
 
 }  // namespace barrier_array

@@ -38,8 +38,9 @@ struct Array {
   Operand base;
   std::int64_t offset = 0;
   std::uint32_t count = 0;
-  Slot operator[](std::int64_t i) const;  // refused (index_range)
+  Slot operator[](const Index& i) const;  // slot, with the author's line
 };
+Slot slot(const Array& array, std::int64_t i);  // refused (index_range) unless 0 <= i < count
 
 // Where a barrier is; the address of a moving slot is formed where it is used.
 class Where {

@@ -7,8 +7,8 @@
 #include <source_location>
 #include <string_view>
 
-#include "ptx/author/builder.h"
 #include "ptx/author/control.h"
+#include "ptx/author/declarations.h"
 #include "ptx/author/modifiers.h"
 
 namespace ptx::author {
@@ -62,9 +62,9 @@ class Block {
   std::uint32_t id_;
 };
 
-class Blocks : public Builder {
+class Blocks : public Declarations {
  public:
-  using Builder::Builder;
+  using Declarations::Declarations;
 
   template <class P>
   void if_(const P& predicate, const std::function<void()>& then, const std::function<void()>& otherwise = {},

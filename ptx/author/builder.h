@@ -102,12 +102,12 @@ class Builder {
   Reg scalar(isa::Type type, const char* name) { return scalar(type, std::string_view(name)); }
   Reg scalar(isa::Type type, const Operand& init, std::string_view name = {});                     // and a mov
   Reg scalar(isa::Type type, std::same_as<int> auto init) { return scalar(type, Operand(init)); }  // 0 is no name
-  RegArray array(isa::Type type, std::uint32_t count, std::string_view name = {},
+  RegArray array(isa::Type type, std::int64_t count, std::string_view name = {},
                  std::uint8_t length = 1);  // length 2 or 4: of vectors, as vector_register
   std::vector<Reg> scalars(isa::Type type, std::span<const std::string> names,
                            std::uint8_t length = 1);  // of one .reg, as named; of vectors, as vector_register
   Reg alloc(isa::Type type);                          // the other family of prefixes, %af0
-  RegArray alloc_array(isa::Type type, std::uint32_t count);
+  RegArray alloc_array(isa::Type type, std::int64_t count);
   Reg from(const Operand& value, isa::Type type);                              // a new register and a mov
   const Reg special(std::string_view name, isa::Type type = isa::Type::none);  // "%tid.x"; appends nothing
   std::optional<Reg> named(std::string_view name) const;                       // a register of this kernel by its text

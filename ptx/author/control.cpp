@@ -478,9 +478,11 @@ Pipeline pipeline(Builder& b, std::uint32_t stages, std::optional<Reg> cursor, s
   return made;
 }
 
-Pipeline::Position Pipeline::advance() const {
-  Builder& b = *cursor.builder;
-  const Reg wraps = compare(Compare::eq, cursor, stages);
+Pipeline::Position advance(const Pipeline& ring) {
+  Builder& b = *ring.cursor.builder;
+  const Reg& cursor = ring.cursor;
+  const Reg& phase = ring.phase;
+  const Reg wraps = compare(Compare::eq, cursor, ring.stages);
   const Reg flip = b.scalar(Type::u32);
   b.emit("selp.u32", {flip, 1, 0, wraps});
   assign('^', phase, flip);
@@ -488,6 +490,10 @@ Pipeline::Position Pipeline::advance() const {
   b.emit("selp.u32", {stage, 0, cursor, wraps});
   b.emit("add.s32", {cursor, stage, 1});
   return {stage, phase};
+}
+
+Pipeline::Position Pipeline::advance(std::source_location at) const {
+  return here(cursor.builder, at), author::advance(*this);
 }
 
 }  // namespace ptx::author

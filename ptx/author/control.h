@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <source_location>
 #include <string>
 
 #include "ptx/author/builder.h"
@@ -79,6 +80,9 @@ void end_range(Builder& builder);
 void kloop(Builder& builder, const Operand& total, std::uint32_t unroll, const std::function<void()>& body,
            std::string_view label = "kloop");
 
+void kloop(Kernel& kernel, const Operand& total, std::uint32_t unroll, const std::function<void()>& body,
+           std::string_view label = "kloop", std::source_location at = std::source_location::current());
+
 void begin_intrinsic(Builder& builder, std::string_view text);  // // BEGIN text
 void end_intrinsic(Builder& builder);                           // // END name of the text up to its parenthesis
 
@@ -93,9 +97,12 @@ struct Pipeline {
   struct Position {
     Reg stage, phase;
   };
-  Position advance() const;  // setp selp xor selp add
+  Position advance(std::source_location at = std::source_location::current()) const;  // with the author's line
 };
+Pipeline::Position advance(const Pipeline& ring);  // setp selp xor selp add
 Pipeline pipeline(Builder& builder, std::uint32_t stages, std::optional<Reg> cursor = {},
                   std::optional<Reg> phase = {});
+Pipeline pipeline(Kernel& kernel, std::uint32_t stages, std::optional<Reg> cursor = {}, std::optional<Reg> phase = {},
+                  std::source_location at = std::source_location::current());
 
 }  // namespace ptx::author

@@ -228,11 +228,12 @@ Reg shr(const Reg& a, const Operand& b) { return binary('>', a, b); }
 Reg and_(const Operand& a, const Operand& b) { return binary('&', a, b); }
 Reg or_(const Operand& a, const Operand& b) { return binary('|', a, b); }
 Reg xor_(const Operand& a, const Operand& b) { return binary('^', a, b); }
-Reg Reg::as(Type other) const {
+Reg Reg::as(Type other, std::source_location at) const {
   if (other == Type::none || isa::info(other).bits != isa::info(type).bits ||
       (other == Type::pred) != (type == Type::pred))
-    builder->refuse(Code::bad_argument, cat("register ", name(), " of .", isa::info(type).name, " is no .",
-                                            isa::info(other).name, ": cvt converts, mov copies bits of one width"));
+    here(builder, at)
+        .refuse(Code::bad_argument, cat("register ", name(), " of .", isa::info(type).name, " is no .",
+                                        isa::info(other).name, ": cvt converts, mov copies bits of one width"));
   Reg made = *this;
   made.type = other;
   return made;

@@ -47,6 +47,8 @@ Reg condition(const Operand& either);  // the same of an operand
 
 // a = a op b. `op` is one of + - * < (shl) > (shr) & | ^.
 void assign(char op, const Reg& a, const Operand& b);
+// array[i] = value: a mov, which Builder::finish folds into the value's own instruction.
+void assign(const RegArray& array, std::int64_t i, const Reg& value);
 
 Reg widen(const Reg& a);   // 64 bits, by its sign; 64-bit registers as they are
 Reg staged(const Reg& a);  // a special register in an ordinary one; others as they are

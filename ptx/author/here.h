@@ -31,6 +31,13 @@ struct First {
   First(const T& value, std::source_location at = std::source_location::current()) : operand(value), at(at) {}
 };
 
+// A register, with the line: the side of an operator that stands beside none of the above.
+struct RegHere {
+  const Reg& reg;
+  std::source_location at;
+  RegHere(const Reg& reg, std::source_location at = std::source_location::current()) : reg(reg), at(at) {}
+};
+
 // Order. C++ leaves open which of two arguments, or which side of a +, is computed first; where both append
 // instructions, g++ and clang would write different kernels. So of the operands of one operator or one mnemonic at most
 // one may be a register that was just made (a temporary Reg); the others have names:

@@ -17,9 +17,11 @@ thread_local Kernel* writing = nullptr;
 
 }  // namespace
 
-void operators::put(const Reg& a, const Here& b) {
-  check_alive(a.builder);
-  if (a.builder) a.builder->set_place(b.at);
+Builder& here(Builder* builder, const std::source_location& at) {
+  check_alive(builder);
+  Builder& made = builder ? *builder : Kernel::current();
+  made.set_place(at);
+  return made;
 }
 
 Kernel& Kernel::current() {
@@ -140,19 +142,12 @@ const Reg Arguments::field(std::size_t i, std::size_t f) const {
   return {o.builder, o.ir.id, o.type};
 }
 
-namespace {
+namespace {}  // namespace
 
-Builder& builder_of(const Reg& predicate, const std::source_location& at) {
-  check_alive(predicate.builder);
-  Builder& b = predicate.builder ? *predicate.builder : Kernel::current();
-  b.set_place(at);
-  return b;
+ir::Guard when(const Reg& predicate, std::source_location at) { return here(predicate.builder, at).guard(predicate); }
+ir::Guard when(const Not& predicate, std::source_location at) {
+  return here(predicate.reg.builder, at).guard(predicate);
 }
-
-}  // namespace
-
-ir::Guard when(const Reg& predicate, std::source_location at) { return builder_of(predicate, at).guard(predicate); }
-ir::Guard when(const Not& predicate, std::source_location at) { return builder_of(predicate.reg, at).guard(predicate); }
 
 Results Callable::call(std::initializer_list<Argument> arguments, const std::source_location& at) const {
   Kernel& k = Kernel::current();

@@ -94,9 +94,6 @@ class Kernel : public Blocks {
   }
   using Builder::variable;
 
-  // Addresses: [base + offset].
-  Address at(const Operand& base, std::int64_t offset = 0) { return address(base, offset); }
-  Address at(const Operand& base, const Reg& offset) { return address(base, offset); }
   // [a, b, {x, y}], as textures and tensor copies take it: bracket(texture, sampler, vector({x, y})).
   template <std::convertible_to<Operand>... Parts>
   Operand bracket(const Parts&... parts) {
@@ -104,46 +101,32 @@ class Kernel : public Blocks {
     return Builder::bracket(all);
   }
 
-  // Elements of an array that lie side by side, {a, b}; refused (index_range) unless first + count <= array.count.
-  Operand vector(const RegArray& array, std::uint32_t first, std::uint32_t count) {
-    if (count != 0) array[first + count - 1];
-    return Builder::vector(RegArray{array.builder, array.first + first, count, array.type});
-  }
-  using Builder::vector;
-  // The same as a list, as functions of a family take registers: wgmma::mma_async(k, ..., k.elements(acc), ...).
-  std::vector<Operand> elements(const RegArray& array, std::uint32_t first, std::uint32_t count) {
+  // Elements of an array as a list, which functions of a family take: wgmma::mma_async(k, ..., k.elements(acc), ...).
+  // Refused (index_range) unless they are elements.
+  std::vector<Operand> elements(const RegArray& array, const Index& first, const Index& count) {
     std::vector<Operand> list;
-    for (std::uint32_t i = 0; i < count; ++i) list.push_back(array[first + i]);
+    for (std::int64_t i = 0; i < count.value; ++i) list.push_back(array[{first.value + i, first.at}]);
     return list;
   }
   std::vector<Operand> elements(const RegArray& array) { return elements(array, 0, array.count); }
+  // The same side by side as one operand, {a, b}.
+  Operand vector(const RegArray& array, const Index& first, const Index& count) {
+    return Builder::vector(elements(array, first, count));
+  }
+  using Builder::vector;
 
   // Special registers that most kernels read; any other is k.special("%clock64").
-#define PTX_AXES(name)                                     \
-  const Reg name##_x() { return special("%" #name ".x"); } \
-  const Reg name##_y() { return special("%" #name ".y"); } \
-  const Reg name##_z() { return special("%" #name ".z"); }
+#define PTX_AXES(name)                                              \
+  const Reg name##_x() { return Builder::special("%" #name ".x"); } \
+  const Reg name##_y() { return Builder::special("%" #name ".y"); } \
+  const Reg name##_z() { return Builder::special("%" #name ".z"); }
   PTX_AXES(tid)
   PTX_AXES(ntid)
   PTX_AXES(ctaid)
   PTX_AXES(nctaid)
 #undef PTX_AXES
-  const Reg laneid() { return special("%laneid"); }
-  const Reg warpid() { return special("%warpid"); }
-
-  // Pointer parameters: declared, loaded, made global.
-  template <std::size_t N>
-  std::array<Reg, N> pointers(const char* const (&names)[N],
-                              std::source_location at = std::source_location::current()) {
-    set_place(at);
-    std::array<Reg, N> made;
-    for (const char* name : names) add_pointer(name);
-    for (std::size_t i = 0; i < N; ++i) {
-      const std::string one[] = {names[i]};
-      made[i] = global_pointers(one).front();
-    }
-    return made;
-  }
+  const Reg laneid() { return Builder::special("%laneid"); }
+  const Reg warpid() { return Builder::special("%warpid"); }
 
   // printf and assertions (print.h): k.print("x = {}", {x}); k.check(x < 10, "x = {}", {x});
   void print(std::string_view format, std::initializer_list<Operand> values = {}, ir::Guard guard = {},

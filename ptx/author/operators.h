@@ -9,16 +9,15 @@
 namespace ptx::author {
 
 inline namespace operators {
-void put(const Reg& a, const Here& b);  // sets the author's line; Refused where the kernel of `a` is finished
-#define PTX_OPERATOR(symbol, result)                                                      \
-  inline Reg operator symbol(const Reg& a, const Here& b) { return put(a, b), result; }   \
-  template <class A, class B>                                                             \
-    requires BothTemporary<A, B>                                                          \
-  Reg operator symbol(A&& a, B&&) {                                                       \
-    static_assert(sizeof(A) == 0,                                                         \
-                  "both sides of the operator append instructions, and C++ does not say " \
-                  "which is first: name one");                                            \
-    return a;                                                                             \
+#define PTX_OPERATOR(symbol, result)                                                                \
+  inline Reg operator symbol(const Reg& a, const Here& b) { return here(a.builder, b.at), result; } \
+  template <class A, class B>                                                                       \
+    requires BothTemporary<A, B>                                                                    \
+  Reg operator symbol(A&& a, B&&) {                                                                 \
+    static_assert(sizeof(A) == 0,                                                                   \
+                  "both sides of the operator append instructions, and C++ does not say "           \
+                  "which is first: name one");                                                      \
+    return a;                                                                                       \
   }
 PTX_OPERATOR(+, add(a, b.operand))
 PTX_OPERATOR(-, sub(a, b.operand))
@@ -35,21 +34,37 @@ PTX_OPERATOR(>=, compare(Compare::ge, a, b.operand))
 PTX_OPERATOR(==, compare(Compare::eq, a, b.operand))
 PTX_OPERATOR(!=, compare(Compare::ne, a, b.operand))
 #undef PTX_OPERATOR
-inline const Reg& operator+=(const Reg& a, const Here& b) { return put(a, b), assign('+', a, b.operand), a; }
-inline const Reg& operator-=(const Reg& a, const Here& b) { return put(a, b), assign('-', a, b.operand), a; }
-inline const Reg& operator*=(const Reg& a, const Here& b) { return put(a, b), assign('*', a, b.operand), a; }
-inline const Reg& operator<<=(const Reg& a, const Here& b) { return put(a, b), assign('<', a, b.operand), a; }
-inline const Reg& operator>>=(const Reg& a, const Here& b) { return put(a, b), assign('>', a, b.operand), a; }
-inline const Reg& operator&=(const Reg& a, const Here& b) { return put(a, b), assign('&', a, b.operand), a; }
-inline const Reg& operator|=(const Reg& a, const Here& b) { return put(a, b), assign('|', a, b.operand), a; }
-inline const Reg& operator^=(const Reg& a, const Here& b) { return put(a, b), assign('^', a, b.operand), a; }
+inline const Reg& operator+=(const Reg& a, const Here& b) {
+  return here(a.builder, b.at), assign('+', a, b.operand), a;
+}
+inline const Reg& operator-=(const Reg& a, const Here& b) {
+  return here(a.builder, b.at), assign('-', a, b.operand), a;
+}
+inline const Reg& operator*=(const Reg& a, const Here& b) {
+  return here(a.builder, b.at), assign('*', a, b.operand), a;
+}
+inline const Reg& operator<<=(const Reg& a, const Here& b) {
+  return here(a.builder, b.at), assign('<', a, b.operand), a;
+}
+inline const Reg& operator>>=(const Reg& a, const Here& b) {
+  return here(a.builder, b.at), assign('>', a, b.operand), a;
+}
+inline const Reg& operator&=(const Reg& a, const Here& b) {
+  return here(a.builder, b.at), assign('&', a, b.operand), a;
+}
+inline const Reg& operator|=(const Reg& a, const Here& b) {
+  return here(a.builder, b.at), assign('|', a, b.operand), a;
+}
+inline const Reg& operator^=(const Reg& a, const Here& b) {
+  return here(a.builder, b.at), assign('^', a, b.operand), a;
+}
 template <class T>
 concept Number = std::integral<T> || std::floating_point<T>;
-inline Reg operator+(Number auto a, const Reg& b) { return add(a, b); }
-inline Reg operator-(Number auto a, const Reg& b) { return sub(a, b); }
-inline Reg operator*(Number auto a, const Reg& b) { return mul(a, b); }
-inline Reg operator-(const Reg& a) { return neg(a); }
-inline Reg operator~(const Reg& a) { return not_(a); }
+inline Reg operator+(Number auto a, const RegHere& b) { return here(b.reg.builder, b.at), add(a, b.reg); }
+inline Reg operator-(Number auto a, const RegHere& b) { return here(b.reg.builder, b.at), sub(a, b.reg); }
+inline Reg operator*(Number auto a, const RegHere& b) { return here(b.reg.builder, b.at), mul(a, b.reg); }
+inline Reg operator-(const RegHere& a) { return here(a.reg.builder, a.at), neg(a.reg); }
+inline Reg operator~(const RegHere& a) { return here(a.reg.builder, a.at), not_(a.reg); }
 #define PTX_NO_OPERATOR(symbol)                                                           \
   template <class T>                                                                      \
   void operator symbol(const Reg&, const T&) {                                            \
@@ -61,6 +76,10 @@ PTX_NO_OPERATOR(/)
 PTX_NO_OPERATOR(%)
 #undef PTX_NO_OPERATOR
 inline Not operator!(const Reg& predicate) { return Not{predicate}; }
+inline Pair compare_halves(Compare op, const Reg& a, const Operand& b,
+                           std::source_location at = std::source_location::current()) {
+  return here(a.builder, at), author::compare_halves(op, Operand(a), b);
+}
 }  // namespace operators
 
 }  // namespace ptx::author

@@ -218,12 +218,13 @@ Reg Builder::scalar(isa::Type type, const Operand& init, std::string_view name) 
   return made;
 }
 
-RegArray Builder::array(isa::Type type, std::uint32_t count, std::string_view name, std::uint8_t length) {
+RegArray Builder::array(isa::Type type, std::int64_t registers, std::string_view name, std::uint8_t length) {
   State& s = *state_;
   check_type(*this, type);
   if (length != 1) check_vector(*this, length, name);
-  if (count == 0 || count > 65536)
-    refuse(Code::bad_argument, cat("an array of ", count, " registers; legal: 1 to 65536"));
+  if (registers < 1 || registers > 65536)
+    refuse(Code::bad_argument, cat("an array of ", registers, " registers; legal: 1 to 65536"));
+  const auto count = static_cast<std::uint32_t>(registers);
   Name base;
   if (!name.empty()) {
     check_name(*this, "registers", name);
@@ -265,7 +266,7 @@ Reg Builder::alloc(isa::Type type) {
   return {this, id, type};
 }
 
-RegArray Builder::alloc_array(isa::Type type, std::uint32_t count) {
+RegArray Builder::alloc_array(isa::Type type, std::int64_t count) {
   check_type(*this, type);
   const std::string_view prefix = names_of(type).alloc.view();
   return array(type, count, cat(prefix, "arr", state_->counters[Name(cat(prefix, "_arr"))].next++, '_'));
@@ -343,8 +344,10 @@ std::string Builder::name(const Reg& reg) const {
   return reg.id < registers.size() ? ir::name(registers[reg.id]) : std::string();
 }
 
-void RegArray::set(std::uint32_t i, const Reg& value) const {
-  const Reg target = (*this)[i];
+void assign(const RegArray& array, std::int64_t i, const Reg& value) {
+  const Reg target = element(array, i);
+  Builder* const builder = array.builder;
+  const isa::Type type = array.type;
   if (same(target, value)) return;
   Builder::State& s = builder->state();
   const int bits = isa::info(move_type(type)).bits;

@@ -81,38 +81,54 @@ std::uint64_t Shared::bytes() const {
   return (elements * element_bits(type) + 7) / 8;
 }
 
-Shared Shared::operator[](std::int64_t stage) const {
-  if (shape.empty() || stage < 0 || stage >= shape[0])
-    builder->refuse(Code::index_range, shape.empty()
-                                           ? cat(name(), " has no dimension to index")
-                                           : cat("index ", stage, " of ", name(), " is not in 0..", shape[0] - 1));
-  Shared slice = *this;
+namespace {
+
+Shared stage(const Shared& whole, std::int64_t i) {
+  Builder& b = *whole.builder;
+  if (i < 0 || i >= whole.shape[0])
+    b.refuse(Code::index_range, cat("index ", i, " of ", whole.name(), " is not in 0..", whole.shape[0] - 1));
+  Shared slice = whole;
   slice.shape.erase(slice.shape.begin());
   const auto step = static_cast<std::int64_t>(slice.bytes());
-  if (moving) {
-    slice.moving = stage == 0 ? *moving : add(*moving, stage * step);
-    if (tile) builder->state().tile_at[slice.moving->id] = symbol.id;
+  if (whole.moving) {
+    slice.moving = i == 0 ? *whole.moving : add(*whole.moving, i * step);
+    if (whole.tile) b.state().tile_at[slice.moving->id] = whole.symbol.id;
   } else {
-    slice.offset += stage * step;
+    slice.offset += i * step;
   }
   return slice;
 }
 
-Shared Shared::operator[](const Reg& stage) const {
-  if (shape.empty()) builder->refuse(Code::index_range, "an array without dimensions has no stages");
-  if (integer_bits(stage.type) != 32)
-    builder->refuse(Code::bad_operand, "a stage must be an integer or a 32-bit register");
-  Shared slice = *this;
+Shared stage(const Shared& whole, const Reg& i) {
+  Builder& b = *whole.builder;
+  Shared slice = whole;
   slice.shape.erase(slice.shape.begin());
-  const Reg index = staged(stage);
-  const Reg address = builder->scalar(Type::u32);
-  builder->emit("mov.u32", {address, Operand(*this)});
-  builder->emit("mad.lo.u32", {address, index, static_cast<std::int64_t>(slice.bytes()), address});
-  if (tile) builder->state().tile_at[address.id] = symbol.id;
+  const Reg index = staged(i);
+  const Reg address = b.scalar(Type::u32);
+  b.emit("mov.u32", {address, Operand(whole)});
+  b.emit("mad.lo.u32", {address, index, static_cast<std::int64_t>(slice.bytes()), address});
+  if (whole.tile) b.state().tile_at[address.id] = whole.symbol.id;
   slice.moving = address;
   slice.offset = 0;
   return slice;
 }
+
+// A register, or a special one; integers are not asked.
+Reg index_register(Builder& b, const Operand& i, const char* what) {
+  const bool special = i.ir.kind == ir::Operand::Kind::special;
+  if ((!special && !i.is_register()) || integer_bits(i.type) != 32)
+    b.refuse(Code::bad_operand, cat(what, " must be an integer or a 32-bit register"));
+  return {&b, i.ir.id, i.type, special};
+}
+
+}  // namespace
+
+Shared stage(const Shared& shared, const Operand& i) {
+  if (shared.shape.empty()) shared.builder->refuse(Code::index_range, cat(shared.name(), " has no dimension to index"));
+  return i.is_integer() ? stage(shared, i.ir.value) : stage(shared, index_register(*shared.builder, i, "a stage"));
+}
+
+Shared Shared::operator[](const Here& i) const { return here(builder, i.at), stage(*this, i.operand); }
 
 Address Shared::address() const {
   if (moving) return builder->address(*moving);
@@ -130,8 +146,7 @@ Reg element_address(const Shared& s, const Operand& row, const Operand& column) 
   const auto constant = [](const Operand& o) { return o.is_integer(); };
   for (int i = 0; i < 2; ++i) {
     const Operand& o = i ? column : row;
-    if (!constant(o) && integer_bits(o.type) != 32)
-      b.refuse(Code::bad_operand, "an index must be an integer or a 32-bit register");
+    if (!constant(o)) index_register(b, o, "an index");
     if (constant(o) && (o.ir.value < 0 || o.ir.value >= s.shape[static_cast<std::size_t>(i)]))
       b.refuse(Code::index_range,
                cat(i ? "column " : "row ", o.ir.value, " of ", s.shape[static_cast<std::size_t>(i)]));
@@ -174,15 +189,14 @@ Address element_address(const Shared& s, const Operand& index) {
                       cat("an element by one index needs shared memory of one dimension, not ", s.shape.size()));
   if (element_bits(s.type) % 8 != 0)
     s.builder->refuse(Code::operator_type, cat("elements of ", isa::info(s.type).name, " have no address"));
-  if (index.is_integer()) return s[index.ir.value].address();
-  if (integer_bits(index.type) != 32)
-    s.builder->refuse(Code::bad_operand, "an index must be an integer or a 32-bit register");
-  return s[Reg{index.builder, index.ir.id, index.type, index.ir.kind == ir::Operand::Kind::special}].address();
+  return (index.is_integer() ? stage(s, index.ir.value) : stage(s, index_register(*s.builder, index, "an index")))
+      .address();
 }
 
 }  // namespace
 
-Reg Shared::load(const Operand& index) const { return author::load(*builder, type, element_address(*this, index)); }
+Reg load(const Shared& s, const Operand& index) { return load(*s.builder, s.type, element_address(s, index)); }
+Reg Shared::load(const Here& i) const { return here(builder, i.at), author::load(*this, i.operand); }
 
 namespace {
 
@@ -194,25 +208,34 @@ Operand stored_value(const Shared& s, const Operand& value) {
 
 }  // namespace
 
-void Shared::store(const Operand& index, const Operand& value) const {
-  const Operand stored = stored_value(*this, value);
-  const Address address = element_address(*this, index);
-  builder->emit(isa::resolve(cat("st.shared.", memory_type(type))), std::array{Operand(address), stored});
+void store(const Shared& s, const Operand& index, const Operand& value) {
+  const Operand stored = stored_value(s, value);
+  const Address address = element_address(s, index);
+  s.builder->emit(isa::resolve(cat("st.shared.", memory_type(s.type))), std::array{Operand(address), stored});
+}
+void Shared::store(const Here& i, const Operand& value) const {
+  here(builder, i.at), author::store(*this, i.operand, value);
 }
 
-Reg Shared::load(const Operand& row, const Operand& column) const {
-  const Reg address = element_address(*this, row, column);
-  const Reg made = builder->scalar(type);
-  builder->emit(isa::resolve(cat("ld.shared.", memory_type(type))),
-                std::array{Operand(made), Operand(builder->address(address))});
+Reg load(const Shared& s, const Operand& row, const Operand& column) {
+  const Reg address = element_address(s, row, column);
+  const Reg made = s.builder->scalar(s.type);
+  s.builder->emit(isa::resolve(cat("ld.shared.", memory_type(s.type))),
+                  std::array{Operand(made), Operand(s.builder->address(address))});
   return made;
 }
+Reg Shared::load(const Here& row, const Operand& column) const {
+  return here(builder, row.at), author::load(*this, row.operand, column);
+}
 
-void Shared::store(const Operand& row, const Operand& column, const Operand& value) const {
-  const Operand stored = stored_value(*this, value);
-  const Reg address = element_address(*this, row, column);
-  builder->emit(isa::resolve(cat("st.shared.", memory_type(type))),
-                std::array{Operand(builder->address(address)), stored});
+void store(const Shared& s, const Operand& row, const Operand& column, const Operand& value) {
+  const Operand stored = stored_value(s, value);
+  const Reg address = element_address(s, row, column);
+  s.builder->emit(isa::resolve(cat("st.shared.", memory_type(s.type))),
+                  std::array{Operand(s.builder->address(address)), stored});
+}
+void Shared::store(const Here& row, const Operand& column, const Operand& value) const {
+  here(builder, row.at), author::store(*this, row.operand, column, value);
 }
 
 TileLayout tile_layout(Builder& b, Type type, std::int64_t rows, std::int64_t columns, bool mn_major) {
@@ -231,8 +254,11 @@ Shared wgmma_tile(Builder& b, Type type, std::vector<std::int64_t> shape, bool m
   return made;
 }
 
-Barriers barriers(Builder& b, std::uint32_t count, std::string_view name) {
-  if (count == 0) b.refuse(Code::bad_argument, "an array needs at least one mbarrier");
+Barriers barriers(Builder& b, std::int64_t barriers, std::string_view name) {
+  if (barriers < 1) b.refuse(Code::bad_argument, "an array needs at least one mbarrier");
+  if (barriers > 1 << 20)
+    b.refuse(Code::bad_argument, cat("an array of ", barriers, " mbarriers; legal: 1 to ", 1 << 20));
+  const auto count = static_cast<std::uint32_t>(barriers);
   if (!name.empty()) check_name(b, "an mbarrier", name);
   const std::string text = name.empty() ? cat("mbar_", b.state().mbar_names++) : std::string(name);
   return {&b, symbol_of(allocate(b, Type::b64, count, 8 * std::uint64_t{count}, 8, Name(text))), count};
@@ -240,22 +266,23 @@ Barriers barriers(Builder& b, std::uint32_t count, std::string_view name) {
 
 std::string Barriers::name() const { return std::string(Name::from_id(symbol.id).view()); }
 
-Barrier Barriers::operator[](std::int64_t i) const {
-  if (i < 0 || i >= count)
-    builder->refuse(Code::index_range, cat("index ", i, " of ", count, count == 1 ? " mbarrier" : " mbarriers",
-                                           " is not in 0..", count - 1));
-  return {{builder, symbol, Type::none, 8 * i}};
+Barrier element(const Barriers& all, const Operand& i) {
+  Builder& b = *all.builder;
+  if (!i.is_integer()) {
+    const Reg index = staged(index_register(b, i, "the index of an mbarrier"));
+    const Reg address = b.scalar(Type::u32);
+    b.emit("mov.u32", {address, Operand(all.symbol)});
+    b.emit("mad.lo.u32", {address, index, 8, address});
+    return {b.address(address)};
+  }
+  const std::int64_t at = i.ir.value;
+  if (at < 0 || at >= all.count)
+    b.refuse(Code::index_range, cat("index ", at, " of ", all.count, all.count == 1 ? " mbarrier" : " mbarriers",
+                                    " is not in 0..", all.count - 1));
+  return {{&b, all.symbol, Type::none, 8 * at}};
 }
 
-Barrier Barriers::operator[](const Reg& i) const {
-  const Reg index = staged(i);
-  if (integer_bits(index.type) != 32)
-    builder->refuse(Code::bad_operand, "the index of an mbarrier must be a 32-bit register");
-  const Reg address = builder->scalar(Type::u32);
-  builder->emit("mov.u32", {address, Operand(symbol)});
-  builder->emit("mad.lo.u32", {address, index, 8, address});
-  return {builder->address(address)};
-}
+Barrier Barriers::operator[](const Here& i) const { return here(builder, i.at), element(*this, i.operand); }
 
 Reg shared_base(Builder& b, std::string_view symbol) {
   const std::string& own = b.options().extern_shared;
@@ -274,7 +301,7 @@ void store(Builder& b, Type type, const Address& address, const Reg& value) {
   b.emit(isa::resolve(cat("st.shared.", memory_type(type))), std::array{Operand(address), Operand(value)});
 }
 
-Reg apply_swizzle(const Reg& offset, Swizzle swizzle) {
+Reg swizzled(const Reg& offset, Swizzle swizzle) {
   const arch::SwizzleInfo& pattern = arch::info(swizzle);
   if (pattern.first == 0) return offset;
   Builder& b = *offset.builder;
@@ -288,6 +315,9 @@ Reg apply_swizzle(const Reg& offset, Swizzle swizzle) {
   };
   const Reg made = part(pattern.first, pattern.first_shift, x);
   return pattern.second == 0 ? made : part(pattern.second, pattern.second_shift, made);
+}
+Reg apply_swizzle(const RegHere& offset, Swizzle swizzle) {
+  return here(offset.reg.builder, offset.at), swizzled(offset.reg, swizzle);
 }
 
 }  // namespace ptx::author

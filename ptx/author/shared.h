@@ -4,11 +4,13 @@
 #pragma once
 
 #include <optional>
+#include <source_location>
 #include <string>
 #include <vector>
 
 #include "ptx/arch/matrix.h"
 #include "ptx/author/builder.h"
+#include "ptx/author/here.h"
 
 namespace ptx::author {
 
@@ -29,13 +31,14 @@ struct Shared {
 
   std::string name() const;
   std::uint64_t bytes() const;
-  Shared operator[](std::int64_t stage) const;
-  Shared operator[](const Reg& stage) const;  // mov, mad.lo.u32 at once
   Address address() const;
-  Reg load(const Operand& index) const;  // one-dimensional; forms the address and loads
-  void store(const Operand& index, const Operand& value) const;
-  Reg load(const Operand& row, const Operand& column) const;  // two-dimensional
-  void store(const Operand& row, const Operand& column, const Operand& value) const;
+
+  // The functions below, with the author's line.
+  Shared operator[](const Here& stage) const;
+  Reg load(const Here& index) const;
+  void store(const Here& index, const Operand& value) const;
+  Reg load(const Here& row, const Operand& column) const;
+  void store(const Here& row, const Operand& column, const Operand& value) const;
 };
 
 // align 0: what the swizzle needs, 128 without.
@@ -49,6 +52,26 @@ inline Shared wgmma_tile(Builder& builder, isa::Type type, std::int64_t rows, st
                          std::uint32_t align = 0, std::string_view name = {}) {
   return wgmma_tile(builder, type, {rows, columns}, mn_major, align, name);
 }
+// The same from a kernel of the C++ face, with the author's line.
+Shared shared(Kernel& kernel, isa::Type type, std::vector<std::int64_t> shape, Swizzle swizzle = Swizzle::none,
+              std::uint32_t align = 0, std::string_view name = {},
+              std::source_location at = std::source_location::current());
+Shared wgmma_tile(Kernel& kernel, isa::Type type, std::vector<std::int64_t> shape, bool mn_major,
+                  std::uint32_t align = 0, std::string_view name = {},
+                  std::source_location at = std::source_location::current());
+inline Shared wgmma_tile(Kernel& kernel, isa::Type type, std::int64_t rows, std::int64_t columns, bool mn_major,
+                         std::uint32_t align = 0, std::string_view name = {},
+                         std::source_location at = std::source_location::current()) {
+  return wgmma_tile(kernel, type, {rows, columns}, mn_major, align, name, at);
+}
+
+Shared stage(const Shared& shared, const Operand& index);  // of a register: mov, mad.lo.u32 at once
+// An element: forms the address and loads or stores. Of one dimension, and of two.
+Reg load(const Shared& shared, const Operand& index);
+void store(const Shared& shared, const Operand& index, const Operand& value);
+Reg load(const Shared& shared, const Operand& row, const Operand& column);
+void store(const Shared& shared, const Operand& row, const Operand& column, const Operand& value);
+
 // arch::tile_layout, refused at the author's line.
 TileLayout tile_layout(Builder& builder, isa::Type type, std::int64_t rows, std::int64_t columns, bool mn_major);
 
@@ -58,19 +81,25 @@ struct Barriers {
   ir::Operand symbol;
   std::uint32_t count = 0;
   std::string name() const;
-  Barrier operator[](std::int64_t i) const;  // refused (index_range) unless 0 <= i < count
-  Barrier operator[](const Reg& i) const;    // address formed at once
+  Barrier operator[](const Here& i) const;  // element, with the author's line
 };
 
 // One mbarrier object, wherever it lies.
 struct Barrier {
   Address where;
 };
-Barriers barriers(Builder& builder, std::uint32_t count, std::string_view name = {});
+Barriers barriers(Builder& builder, std::int64_t count, std::string_view name = {});
+Barriers barriers(Kernel& kernel, std::int64_t count, std::string_view name = {},
+                  std::source_location at = std::source_location::current());
+// Refused (index_range) unless 0 <= i < count; of a register, the address is formed at once.
+Barrier element(const Barriers& barriers, const Operand& i);
 
 Reg shared_base(Builder& builder, std::string_view symbol = {});  // mov.u32; of the author's extern array unless named
+Reg shared_base(Kernel& kernel, std::string_view symbol = {},
+                std::source_location at = std::source_location::current());
 Reg load(Builder& builder, isa::Type type, const Address& address);
 void store(Builder& builder, isa::Type type, const Address& address, const Reg& value);
-Reg apply_swizzle(const Reg& offset, Swizzle swizzle);  // and, shr, xor
+Reg swizzled(const Reg& offset, Swizzle swizzle);           // and, shr, xor
+Reg apply_swizzle(const RegHere& offset, Swizzle swizzle);  // swizzled, with the author's line
 
 }  // namespace ptx::author

@@ -6,6 +6,7 @@
 #include "ptx/author/callable.h"
 #include "ptx/author/detail/alive.h"
 #include "ptx/author/detail/state.h"
+#include "ptx/author/expression.h"
 #include "ptx/author/shared.h"
 #include "ptx/base/text.h"
 
@@ -18,11 +19,19 @@ std::string Reg::name() const {
   return builder ? builder->name(*this) : std::string();
 }
 
-const Reg RegArray::operator[](std::uint32_t i) const {
-  if (i >= count)
-    check_alive(builder), builder->refuse(Code::index_range, cat("register ", i, " of an array of ", count));
-  return {builder, first + i, type};
+const Reg element(const RegArray& array, std::int64_t i) {
+  if (i < 0 || i >= array.count)
+    array.builder->refuse(Code::index_range,
+                          cat("register ", i, " of an array of ", array.count, ": they are 0 to ", array.count - 1));
+  return {array.builder, array.first + static_cast<std::uint32_t>(i), array.type};
 }
+
+const Reg RegArray::operator[](const Index& i) const {
+  if (i.value < 0 || i.value >= count) here(builder, i.at);
+  return element(*this, i.value);
+}
+
+void RegArray::set(const Index& i, const Reg& value) const { here(builder, i.at), assign(*this, i.value, value); }
 
 std::string RegArray::base() const {
   check_alive(builder);

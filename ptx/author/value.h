@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstdint>
 #include <exception>
+#include <source_location>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,7 @@
 namespace ptx::author {
 
 class Builder;
+class Kernel;
 struct Shared;
 struct Barrier;
 struct Results;
@@ -43,7 +45,7 @@ struct Reg {
   std::string name() const;  // "%r3", "%tid.x"
   // The same register read as another type: a.as(s32) < 4 of an unsigned one. Refused (bad_argument) if the widths
   // differ.
-  Reg as(isa::Type other) const;
+  Reg as(isa::Type other, std::source_location at = std::source_location::current()) const;
   friend bool same(const Reg& a, const Reg& b) {
     return a.builder == b.builder && a.id == b.id && a.special == b.special;
   }
@@ -70,6 +72,17 @@ struct Pair {
   Reg left, right;
 };
 
+// The number of a register, and where it was written.
+struct Index {
+  std::int64_t value;
+  std::source_location at;
+  Index(std::integral auto value, std::source_location at = std::source_location::current())
+      : value(static_cast<std::int64_t>(value)), at(at) {}
+};
+
+struct RegArray;
+const Reg element(const RegArray& array, std::int64_t i);  // refused (index_range) unless 0 <= i < count
+
 // Registers declared together, base<count>.
 struct RegArray {
   Builder* builder = nullptr;
@@ -77,10 +90,9 @@ struct RegArray {
   std::uint32_t count = 0;
   isa::Type type = isa::Type::none;
 
-  const Reg operator[](std::uint32_t i) const;  // refused (index_range) unless i < count
-  void set(std::uint32_t i,
-           const Reg& value) const;  // a mov, which Builder::finish folds into the value's own instruction
-  std::string base() const;          // "%f"
+  const Reg operator[](const Index& i) const;        // element, with the author's line
+  void set(const Index& i, const Reg& value) const;  // assign (expression.h)
+  std::string base() const;                          // "%f"
 };
 
 // One operand. A number is spelled when the instruction is known: 1.5 becomes 0f3FC00000 in an .f32 instruction.
@@ -135,6 +147,9 @@ struct Operand {
     ir.wide = wide;
   }
 };
+
+// The builder, which then knows the author's line. Refused there if it is over or there is none.
+Builder& here(Builder* builder, const std::source_location& at);
 
 // The sink `_`: a destination that nobody reads.
 Operand sink();

@@ -552,7 +552,7 @@ Example:
             author::Builder& builder = active();
             static const By by("advance");
             const Returning here(builder, by);
-            const auto position = ring.pipeline.advance();
+            const auto position = advance(ring.pipeline);
             return nb::borrow<nb::tuple>(make_all(std::array{position.stage, position.phase}));
           },
           R"((stage, phase) of the next slot: five instructions on the ring's registers.

@@ -191,7 +191,10 @@ void init_barriers(nb::module_& m) {
   nb::class_<ArrayValue> array(m, "BarrierArray", std::string(rows::barrier_array::family_doc).c_str());
   array
       .def(
-          "__getitem__", [](const ArrayValue& a, std::int64_t i) { return active(), SlotValue{a.array[i], a.owner}; },
+          "__getitem__",
+          [](const ArrayValue& a, std::int64_t i) {
+            return active(), SlotValue{author::mbarrier::slot(a.array, i), a.owner};
+          },
           nb::arg("index"), "One barrier.")
       .def("__len__", [](const ArrayValue& a) { return a.array.count; });
   add_functions(array, rows::barrier_array::family.definitions);

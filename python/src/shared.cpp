@@ -77,19 +77,19 @@ void need_matrix(const SharedAlloc& alloc, nb::handle key) {
 nb::object get_item(const SharedAlloc& alloc, nb::handle key) {
   author::Builder& builder = active();
   const Returning here(builder, by::index);
-  if (const nb::handle index = element_key(alloc, key)) return make(alloc.shared.load(operand(index, builder)));
+  if (const nb::handle index = element_key(alloc, key)) return make(load(alloc.shared, operand(index, builder)));
   if (PyTuple_Check(key.ptr())) {
     need_matrix(alloc, key);
-    return make(alloc.shared.load(operand(key[0], builder), operand(key[1], builder)));
+    return make(load(alloc.shared, operand(key[0], builder), operand(key[1], builder)));
   }
   SharedAlloc slice = alloc;
   slice.stage = nb::borrow(key);
   if (const auto* stage = as_reg(key)) {
-    slice.shared = alloc.shared[*stage];
+    slice.shared = author::stage(alloc.shared, *stage);
   } else {
     const author::Operand stage_number = operand(key, builder);
     if (!stage_number.is_integer()) need_matrix(alloc, key);
-    slice.shared = alloc.shared[stage_number.ir.value];
+    slice.shared = author::stage(alloc.shared, stage_number);
   }
   return nb::cast(std::move(slice));
 }
@@ -98,9 +98,9 @@ void set_item(const SharedAlloc& alloc, nb::handle key, nb::handle value) {
   author::Builder& builder = active();
   nb::handle index = element_key(alloc, key);
   if (!index && !PyTuple_Check(key.ptr()) && alloc.shared.shape.size() == 1) index = key;
-  if (index) return alloc.shared.store(operand(index, builder), operand(value, builder));
+  if (index) return store(alloc.shared, operand(index, builder), operand(value, builder));
   need_matrix(alloc, key);
-  alloc.shared.store(operand(key[0], builder), operand(key[1], builder), operand(value, builder));
+  store(alloc.shared, operand(key[0], builder), operand(key[1], builder), operand(value, builder));
 }
 
 nb::object alloc(nb::handle type, nb::handle shape, const std::optional<std::string>& swizzle,
@@ -166,10 +166,11 @@ Example:
           .def("__getitem__", [](nb::object self, nb::handle key) {
             const auto& array = nb::cast<const BarrierArray&>(self);
             author::Builder& builder = active();
-            if (const auto* index = as_reg(key)) return BarrierRef{array.barriers[*index], self, nb::borrow(key)};
+            if (const auto* index = as_reg(key))
+              return BarrierRef{element(array.barriers, *index), self, nb::borrow(key)};
             const author::Operand index = operand(key, builder);
             if (!index.is_integer()) throw WrongKind("an mbarrier is chosen by an int or a register");
-            return BarrierRef{array.barriers[index.ir.value], self, nb::borrow(key)};
+            return BarrierRef{element(array.barriers, index), self, nb::borrow(key)};
           });
   barrier_class =
       nb::class_<BarrierRef>(m, "MbarrierRef",
@@ -200,7 +201,7 @@ bool shared_address(nb::handle value, author::Address& out) {
   if (const auto* barrier = shared_instance<BarrierRef>(value, barrier_class))
     return out = barrier->barrier.where, true;
   if (const auto* array = shared_instance<BarrierArray>(value, barriers_class))
-    return out = array->barriers[0].where, true;
+    return out = element(array->barriers, 0).where, true;
   return slot_address(value, out);
 }
 
@@ -210,7 +211,7 @@ bool shared_operand(nb::handle value, author::Operand& out) {
   if (const auto* barrier = shared_instance<BarrierRef>(value, barrier_class))
     return out = author::Operand(barrier->barrier), true;
   if (const auto* array = shared_instance<BarrierArray>(value, barriers_class))
-    return out = author::Operand(array->barriers[0]), true;
+    return out = author::Operand(element(array->barriers, 0)), true;
   author::Address address;
   if (!slot_address(value, address)) return false;
   return out = author::Operand(address), true;
@@ -312,7 +313,7 @@ Example:
         if (kind == author::Swizzle::none) return offset;
         static const By by("apply_swizzle");
         const Returning here(builder, by);
-        return make(author::apply_swizzle(reg_argument(offset, "a swizzled offset"), kind));
+        return make(author::swizzled(reg_argument(offset, "a swizzled offset"), kind));
       },
       nb::arg("logical_offset"), nb::arg("swizzle").none(),
       R"(The byte offset at which a swizzle puts what would lie at `logical_offset`: two instructions and a new register.

@@ -421,7 +421,7 @@ PyObject* array_item(PyObject* self, Py_ssize_t i) {
       [&]() -> PyObject* {
         const author::RegArray& array = self_of<author::RegArray>(self);
         if (i >= 0 && static_cast<std::uint64_t>(i) < array.count)
-          return box(array[static_cast<std::uint32_t>(i)], owner_of<author::RegArray>(self));
+          return box(element(array, i), owner_of<author::RegArray>(self));
         throw author::Refused(
             {Diagnostic(Code::index_range, author_place(),
                         cat("index ", i, " of ", array.base(), "<", array.count, "> is not in 0..", array.count - 1))});
@@ -469,8 +469,8 @@ int array_assign(PyObject* self, PyObject* key, PyObject* value) {
         if (!value) throw WrongKind("registers of an array cannot be deleted");
         const author::Reg& reg = mine(reg_argument(value, "the value of a register array's element"), builder);
         const author::RegArray& array = self_of<author::RegArray>(self);
-        if (array.count != 0) mine(array[0], builder);
-        array.set(index < 0 ? array.count : static_cast<std::uint32_t>(index), reg);
+        if (array.count != 0) mine(element(array, 0), builder);
+        assign(array, index, reg);
         return 0;
       },
       -1);
