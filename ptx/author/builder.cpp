@@ -20,6 +20,7 @@ std::shared_ptr<Draft> draft_of(const Options& options) {
   auto draft = std::make_shared<Draft>();
   draft->module.version = options.version;
   draft->module.target = options.target;
+  draft->module.target_place = options.place;
   draft->module.address_size = options.address_size;
   draft->target = check::target_of(draft->module);
   return draft;
@@ -233,6 +234,11 @@ bool Builder::resolve(const isa::Mnemonic& mnemonic, ir::Operand& operand, std::
 }
 
 void Builder::refuse_number(const isa::Mnemonic& mnemonic, std::size_t i, const Operand& number) const {
+  if (mnemonic.matches.empty()) {  // no instruction: `add` without a type, say
+    ir::Instruction alone{&mnemonic, nullptr, 0, 0, {}};
+    auto wrong = check::check_instruction(state_->target, state_->function, alone, place_);
+    if (wrong && wrong->severity == Severity::error) throw Refused(Diagnostics{std::move(*wrong)});
+  }
   const isa::Type type = isa::literal_type(mnemonic, i, mnemonic.matches.empty() ? 0 : i + 1);
   Text text;
   text << '`' << mnemonic.text << "`: ";

@@ -87,10 +87,7 @@ class Placed {
     try {
       body(*kernel_);
     } catch (const Refused& refused) {
-      Diagnostics why = refused.why();
-      if (why.empty() || why.front().place.line != 0) throw;
-      why.front().place = kernel_->options().place;  // an operand that was made before anybody knew its line
-      throw Refused(std::move(why));
+      throw refused.at(kernel_->options().place);  // an operand that was made before anybody knew its line
     }
     return kernel_->finish();
   }
@@ -103,9 +100,9 @@ class Placed {
   Kernel* kernel_;
 };
 
-Place place_of(const std::source_location& at) { return Place{Name(at.file_name()), at.line(), at.column()}; }
-
 }  // namespace
+
+Place place_of(const std::source_location& at) { return Place{Name(at.file_name()), at.line(), at.column()}; }
 
 Built kernel(Options options, const std::function<void(Kernel&)>& body, std::source_location at) {
   options.place = place_of(at);
@@ -155,8 +152,8 @@ Results Callable::call(std::initializer_list<Argument> arguments, const std::sou
   return {author::call(k, *this, std::span(arguments.begin(), arguments.size()), options)};
 }
 
-Module::Module(std::string target, isa::Version version, std::uint8_t address_size)
-    : options_{.target = std::move(target), .version = version, .address_size = address_size},
+Module::Module(std::string target, isa::Version version, std::uint8_t address_size, std::source_location at)
+    : options_{.target = std::move(target), .version = version, .place = place_of(at), .address_size = address_size},
       draft_(draft_of(options_)) {}
 Module::~Module() = default;
 

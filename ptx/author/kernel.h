@@ -199,7 +199,8 @@ Built kernel(Options options, const std::function<void(Kernel&)>& body,
 // Several kernels in one module, with the functions and variables that they share.
 class Module {
  public:
-  explicit Module(std::string target = "sm_90a", isa::Version version = {}, std::uint8_t address_size = 64);
+  explicit Module(std::string target = "sm_90a", isa::Version version = {}, std::uint8_t address_size = 64,
+                  std::source_location at = std::source_location::current());
   ~Module();
   // Each kernel's target and version are the module's. What is returned says what a launch of it needs; the module of
   // it is empty, finish() has that.

@@ -461,7 +461,11 @@ const ir::Variable& parameter(const Builder& b, const ir::Function& f, std::stri
 }  // namespace
 
 Reg Builder::param(isa::Type type, std::string_view name, std::optional<Reg> into) {
-  const bool array = !parameter(*this, state_->function, name).dims.empty();
+  const ir::Variable& declared = parameter(*this, state_->function, name);
+  const bool array = !declared.dims.empty();
+  if (!array && isa::info(type).bits > 8 * ir::bytes(declared))
+    refuse(Code::bad_argument, cat("the parameter `", name, "` is of .", isa::info(declared.type).name,
+                                   ", which has fewer bits than .", isa::info(type).name));
   const Reg made = into ? *into : scalar(type);
   if (array) {
     emit(isa::resolve(cat("mov.", isa::info(type).name)), std::array{Operand(made), Operand(name)});

@@ -14,6 +14,12 @@ namespace ptx::author {
 
 Refused::Refused(Diagnostics why) : why_(std::move(why)), text_(to_string(why_)) {}
 
+Refused Refused::at(const Place& place) const {
+  Diagnostics why = why_;
+  if (!why.empty() && why.front().place.line == 0) why.front().place = place;
+  return Refused(std::move(why));
+}
+
 std::string Reg::name() const {
   check_alive(builder);
   return builder ? builder->name(*this) : std::string();

@@ -29,6 +29,7 @@ class Refused : public std::exception {
   explicit Refused(Diagnostics why);
   const Diagnostics& why() const { return why_; }
   const char* what() const noexcept override { return text_.c_str(); }
+  Refused at(const Place& place) const;  // there, unless the first reason has a line of its own
 
  private:
   Diagnostics why_;
@@ -148,6 +149,7 @@ struct Operand {
   }
 };
 
+Place place_of(const std::source_location& at);
 // The builder, which then knows the author's line. Refused there if it is over or there is none.
 Builder& here(Builder* builder, const std::source_location& at);
 

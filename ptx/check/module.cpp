@@ -13,6 +13,17 @@ namespace ptx::check {
 
 namespace {
 
+// "sm_75, 80, ..., 90, 90a": those that assemblers of today know.
+std::string target_names() {
+  Text names;
+  for (const isa::Target& target : arch::all_targets()) {
+    if (target.number < 75) continue;
+    const std::string name = arch::to_string(target);
+    names << (names.size() == 0 ? "sm_" : ", ") << std::string_view(name).substr(3);
+  }
+  return names.take();
+}
+
 std::string_view first_target(const ir::Module& module) {
   const std::string_view list = module.target;
   return list.substr(0, list.find_first_of(", "));
@@ -128,7 +139,7 @@ void check_target(const ir::Module& module, Diagnostics& found) {
   const auto target = isa::target_named(name);
   if (!target) {
     found.emplace_back(Code::unknown_target, module.target_place,
-                       cat("`.target ", name, "`: no target has this name; targets are sm_75, sm_90a, ..."));
+                       cat("`.target ", name, "`: no target has this name; they are ", target_names()));
     return;
   }
   check_options(module, target_of(module), found);

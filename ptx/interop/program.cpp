@@ -76,10 +76,10 @@ Expected<std::uint64_t> Value::bits(const launch::ScalarArgument& argument) cons
                     cat("argument `", argument.name, "`: a tensor where the kernel takes a ", argument.type));
 }
 
-void refuse_size(std::size_t elements, std::span<const std::int64_t> shape) {
+void refuse_size(std::size_t elements, std::span<const std::int64_t> shape, const std::source_location& at) {
   Text text;
   for (const std::int64_t size : shape) text << (text.size() == 0 ? "" : ", ") << size;
-  throw Refused({Diagnostic(Code::wrong_dimension, Place{},
+  throw Refused({Diagnostic(Code::wrong_dimension, author::place_of(at),
                             cat("memory of ", elements, " elements as a tensor of shape (", text.view(), ')'))});
 }
 
@@ -134,7 +134,8 @@ std::shared_ptr<const Plan> Program::State::plan(const Run& how, DLDevice device
   return made;
 }
 
-Program::Program(Entry entry, const launch::Signature& signature, const launch::Shape& shape)
+Program::Program(Entry entry, const launch::Signature& signature, const launch::Shape& shape,
+                 std::source_location at) try
     : state_(std::make_unique<State>()) {
   launch::Record& record = state_->record = value_or_throw(launch::make_record(signature, entry.parameters, shape));
   record.entry = std::move(entry.name);
@@ -144,6 +145,8 @@ Program::Program(Entry entry, const launch::Signature& signature, const launch::
   record.allocated = std::move(entry.allocated);
   state_->text = std::move(entry.text);
   for (const launch::Argument& one : signature) state_->is_tensor.push_back(one.kind == launch::Argument::Kind::tensor);
+} catch (const Refused& refused) {
+  throw refused.at(author::place_of(at));
 }
 
 Program::~Program() = default;
@@ -153,7 +156,15 @@ Program& Program::operator=(Program&&) noexcept = default;
 const std::string& Program::text() const { return state_->text; }
 const launch::Record& Program::record() const { return state_->record; }
 
-void Program::run(std::span<const Value> values, const Run& how) {
+void Program::run(std::span<const Value> values, const Run& how, std::source_location at) {
+  try {
+    launch(values, how);
+  } catch (const Refused& refused) {
+    throw refused.at(author::place_of(at));
+  }
+}
+
+void Program::launch(std::span<const Value> values, const Run& how) {
   const launch::Record& record = state_->record;
   if (values.size() != state_->is_tensor.size())
     throw Refused(

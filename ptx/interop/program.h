@@ -6,14 +6,15 @@
 //   axpy.run({x, y, 2.0});                     // std::vector, std::span: host memory, so the simulator runs it
 //   axpy.run({dx, dy, 2.0}, {.stream = s});    // DLTensor on a GPU: the driver of that GPU
 //
-// What cannot run throws Refused, with every reason and the argument's name. Nothing here copies tensors or waits for a
-// GPU.
+// What cannot run throws Refused, with every reason, the argument's name and the line of the call. Nothing here copies
+// tensors or waits for a GPU.
 #pragma once
 
 #include <concepts>
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,6 +45,15 @@ constexpr std::optional<launch::Element> element_of() {
   return std::nullopt;
 }
 
+class Value;
+// Host memory as a tensor of these sizes, row-major; refused unless it has as many elements.
+template <std::ranges::contiguous_range R>
+Value view(R&& memory, std::vector<std::int64_t> shape, std::source_location at = std::source_location::current());
+// The same for elements of a type that C++ does not have; refused unless it has as many bytes.
+template <std::ranges::contiguous_range R>
+Value view(launch::Element element, R&& memory, std::vector<std::int64_t> shape,
+           std::source_location at = std::source_location::current());
+
 // One argument of a run: a tensor, whose memory stays the caller's, or a scalar.
 class Value {
  public:
@@ -69,20 +79,14 @@ class Value {
   void set(std::unsigned_integral auto value) { what_ = static_cast<std::uint64_t>(value); }
 
   template <std::ranges::contiguous_range R>
-  friend Value view(launch::Element element, R&& memory, std::vector<std::int64_t> shape);
+  friend Value view(launch::Element element, R&& memory, std::vector<std::int64_t> shape, std::source_location at);
 
   std::variant<std::int64_t, std::uint64_t, double, DLTensor> what_;
   std::shared_ptr<const std::vector<std::int64_t>> shape_;  // of the tensor, where it is ours
   bool constant_ = false;
 };
 
-// Host memory as a tensor of these sizes, row-major; refused unless it has as many elements.
-template <std::ranges::contiguous_range R>
-Value view(R&& memory, std::vector<std::int64_t> shape);
-// The same for elements of a type that C++ does not have; refused unless it has as many bytes. A pointer is taken as it
-// is.
-template <std::ranges::contiguous_range R>
-Value view(launch::Element element, R&& memory, std::vector<std::int64_t> shape);
+// A pointer is taken as it is.
 inline Value view(launch::Element element, const void* memory, std::vector<std::int64_t> shape) {
   return Value(element, memory, std::move(shape));
 }
@@ -107,47 +111,54 @@ struct Entry {
   // One kernel of a module of several: what author::Module::finish() and author::Module::kernel() returned.
   Entry(const author::Built& module, std::string_view entry, const author::Built& kernel);
   // Takes any PTX that passes check: its .entry of this name, or its only one. `file` is what messages call the text.
-  Entry(std::string ptx, std::string_view entry, std::string_view file = {});
+  Entry(std::string ptx, std::string_view entry, std::string_view file = "ptx");
 };
 
 class Program {
  public:
   // Refused where signature and kernel do not fit each other: see launch::make_record.
-  Program(Entry entry, const launch::Signature& signature, const launch::Shape& shape);
+  Program(Entry entry, const launch::Signature& signature, const launch::Shape& shape,
+          std::source_location at = std::source_location::current());
   ~Program();
   Program(Program&&) noexcept;
   Program& operator=(Program&&) noexcept;
 
   // One value for each argument of the signature, in its order. Several threads may run one Program.
-  void run(std::initializer_list<Value> values, const Run& how = {}) { run({values.begin(), values.size()}, how); }
-  void run(std::span<const Value> values, const Run& how = {});
+  void run(std::initializer_list<Value> values, const Run& how = {},
+           std::source_location at = std::source_location::current()) {
+    run({values.begin(), values.size()}, how, at);
+  }
+  void run(std::span<const Value> values, const Run& how = {},
+           std::source_location at = std::source_location::current());
 
   const std::string& text() const;
   const launch::Record& record() const;
 
  private:
   struct State;
+  void launch(std::span<const Value> values, const Run& how);
   std::unique_ptr<State> state_;
 };
 
-[[noreturn]] void refuse_size(std::size_t elements, std::span<const std::int64_t> shape);
+[[noreturn]] void refuse_size(std::size_t elements, std::span<const std::int64_t> shape,
+                              const std::source_location& at);
 
 template <std::ranges::contiguous_range R>
-Value view(launch::Element element, R&& memory, std::vector<std::int64_t> shape) {
+Value view(launch::Element element, R&& memory, std::vector<std::int64_t> shape, std::source_location at) {
   std::uint64_t elements = 1;
   for (const std::int64_t size : shape) elements *= static_cast<std::uint64_t>(size);
   const std::uint64_t bytes = std::ranges::size(memory) * sizeof(std::ranges::range_value_t<R>);
-  if (bytes != arch::bytes(element, elements)) refuse_size(bytes * 8 / arch::info(element).bits, shape);
+  if (bytes != arch::bytes(element, elements)) refuse_size(bytes * 8 / arch::info(element).bits, shape, at);
   Value made(element, std::ranges::data(memory), std::move(shape));
   made.constant_ = std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
   return made;
 }
 
 template <std::ranges::contiguous_range R>
-Value view(R&& memory, std::vector<std::int64_t> shape) {
+Value view(R&& memory, std::vector<std::int64_t> shape, std::source_location at) {
   constexpr auto element = element_of<std::remove_cv_t<std::ranges::range_value_t<R>>>();
   static_assert(element.has_value(), "no element type of tensors is this C++ type: view(Element::..., memory, shape)");
-  return view(*element, std::forward<R>(memory), std::move(shape));
+  return view(*element, std::forward<R>(memory), std::move(shape), at);
 }
 
 }  // namespace ptx::interop

@@ -18,6 +18,8 @@ struct Case {
   std::function<void(Kernel&)> body;
 };
 
+constexpr std::uint32_t call = __LINE__ + 5;  // of kernel() below
+
 // Of the first thing that is refused; 0: nothing is.
 std::uint32_t refused_line(const std::function<void(Kernel&)>& body, const char* target = "sm_90a") {
   try {
@@ -87,6 +89,36 @@ TEST_CASE("what is refused has its own line") {
       {__LINE__, [](Kernel& k) { tensor_copy::prefetch(k, k.scalar(u64), {}); }},
   };
   for (const Case& each : cases) CHECK(refused_line(each.body) == each.line);
+  CHECK(refused_line([](Kernel& k) { k.ret(); }, "sm_99") == call);
+  std::uint32_t line = __LINE__ + 1;
+  const auto with = [](const char* target) { return author::Module(target); };
+  try {
+    Module m = with("sm_99");
+    m.kernel({.name = "k"}, [](Kernel& k) { k.ret(); });
+    m.finish();
+  } catch (const Refused& refused) {
+    CHECK(refused.why().front().place.line == line);
+  }
+}
+
+TEST_CASE("what is refused says what is legal") {
+  using namespace ptx::modifiers;
+  const auto said = [](const std::function<void(Kernel&)>& body, const char* target = "sm_90a") {
+    try {
+      author::kernel({.name = "k", .target = target}, body);
+    } catch (const Refused& refused) {
+      return refused.why().front().message;
+    }
+    return std::string("nothing");
+  };
+  CHECK(
+      said([](Kernel& k) { k.add(k.scalar(f32), 1.0, 1.0); }).starts_with("`add` is not complete; it may go on with"));
+  CHECK(said([](Kernel& k) { k.add_raw("u32", "n"), k.param(f64, "n"); }) ==
+        "the parameter `n` is of .u32, which has fewer bits than .f64");
+  CHECK(said([](Kernel& k) { k.array(f32, 4)[4]; }) == "register 4 of an array of 4: they are 0 to 3");
+  CHECK(said([](Kernel& k) { k.array(f32, -1); }) == "an array of -1 registers; legal: 1 to 65536");
+  CHECK(said([](Kernel& k) { k.ret(); }, "sm90")
+            .starts_with("`.target sm90`: no target has this name; they are sm_75, 80, "));
 }
 
 TEST_CASE("what is appended has its own line") {

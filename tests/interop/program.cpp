@@ -141,6 +141,34 @@ TEST_CASE("wrong values are refused with the argument's name, before anything ru
         "parameter `y` of the kernel is no argument of the signature");
 }
 
+TEST_CASE("what is refused before anything runs names the line of the call") {
+  const auto place = [](auto&& work) {
+    try {
+      work();
+    } catch (const author::Refused& refused) {
+      return refused.why().front().place;
+    }
+    return Place{};
+  };
+  Program program(axpy(), signature, {.block = {32}});
+  std::vector<float> x(4, 1), out(4);
+  const std::uint32_t line = __LINE__;
+  const Place places[] = {
+      place([&] { program.run({x}); }),
+      place([&] { program.run({x, x, 1, -4, out}); }),
+      place([&] { program.run({x, x, 1, 4, view(out, {3})}); }),
+      place([&] { Program(axpy(), {}, {}); }),
+      place([&] { program.run({x, x, 1, 4, out}, {.grid = launch::Dim3{0}}); }),
+  };
+  for (std::uint32_t i = 0; i < std::size(places); ++i) {
+    CHECK(places[i].file.view() == __FILE__);
+    CHECK(places[i].line == line + 2 + i);
+  }
+  const Place text = place([&] { Entry(".version 8.0\n.target sm_80\n.entry k() { nonsense; }\n", ""); });
+  CHECK(text.file.view() == "ptx");
+  CHECK(text.line == 3);
+}
+
 TEST_CASE("what the simulator finds names the author's line") {
   Program program(axpy(), signature, {.block = {32}});
   std::vector<float> x(4, 1), out(4);
