@@ -1,5 +1,7 @@
 #include "ptx/launch/limits.h"
 
+#include <algorithm>
+
 #include "ptx/base/text.h"
 
 namespace ptx::launch {
@@ -16,6 +18,19 @@ Expected<Done> within(std::string_view what, const Dim3& asked, const Dim3& most
   return Done{};
 }
 
+// At the largest of the author's allocations, where they are known.
+Diagnostic beyond_shared(const Record& record, std::uint32_t most) {
+  Diagnostic why =
+      beyond(cat("smem: ", record.dynamic_shared, " bytes of dynamic shared memory; a block may have ", most));
+  const auto by_bytes = [](const Allocated& a, const Allocated& b) { return a.bytes < b.bytes; };
+  const auto largest = std::max_element(record.allocated.begin(), record.allocated.end(), by_bytes);
+  if (largest == record.allocated.end()) return why;
+  why.place = largest->place;
+  why.message +=
+      cat("; the largest of ", record.allocated.size(), " is `", largest->name.view(), "`, of ", largest->bytes);
+  return why;
+}
+
 Expected<Done> check_shape(const Record& record, const Limits& limits) {
   if (auto fits = within("block", record.block, limits.block); !fits) return fits;
   if (record.block.count() > limits.threads)
@@ -23,9 +38,7 @@ Expected<Done> check_shape(const Record& record, const Limits& limits) {
                       limits.threads));
   if (record.grid.count() != 0)  // an empty grid is a launch of nothing, not an error
     if (auto fits = within("grid", record.grid, limits.grid); !fits) return fits;
-  if (record.dynamic_shared > limits.shared)
-    return beyond(
-        cat("smem: ", record.dynamic_shared, " bytes of dynamic shared memory; a block may have ", limits.shared));
+  if (record.dynamic_shared > limits.shared) return beyond_shared(record, limits.shared);
   const Dim3 &cluster = record.cluster, &grid = record.grid;
   if (cluster.count() == 0 || cluster.count() > limits.cluster)
     return beyond(

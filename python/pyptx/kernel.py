@@ -165,7 +165,14 @@ class Kernel(Traced, _core.Launcher):
 
             assert k.specialise_for(k.signature.split({"N": 4})) is k.specialise(N=4)
         """
-        return self._kept.find(given)
+        try:
+            return self._kept.find(given)
+        except Exception as error:
+            from pyptx.body.tracebacks import shortened  # not by `import pyptx`
+
+            if (short := shortened(error)) is None:
+                raise
+            raise short  # noqa: B904
 
     def ptx(self, /, **kwargs: Any) -> str:
         """The PTX text of one specialisation: kernel.ptx(M=4096, BM=128).
@@ -295,6 +302,16 @@ class Kernel(Traced, _core.Launcher):
 
     # A call is `Launcher.__call__`, in C++. It comes here with arguments that it has not seen.
     def _slow_call(self, arrays, kwargs, out=None, stream=None):
+        try:
+            return self._first_call(arrays, kwargs, out, stream)
+        except Exception as error:
+            from pyptx.body.tracebacks import shortened  # not by `import pyptx`
+
+            if (short := shortened(error)) is None:
+                raise
+            raise short  # noqa: B904
+
+    def _first_call(self, arrays, kwargs, out, stream):
         if kwargs and (names := self.signature.named_tensors(len(arrays), kwargs)):
             rest = {name: value for name, value in kwargs.items() if name not in names}
             rest |= {name: value for name, value in (("out", out), ("stream", stream)) if value is not None}

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import traceback
 import types
 
 import numpy as np
@@ -397,3 +398,31 @@ def test_an_instruction_that_is_not_called():
         with pytest.raises(AuthoringError, match=rf"{place}: PTX3008 `ptx\.inst\.bar\.sync` alone writes nothing"):
             kernel(function, **OF_N).ptx(N=128)
     assert "bar.sync 0;" in kernel(right, **OF_N).ptx(N=128)
+
+
+def _frames(call) -> list[str]:
+    """The functions of the traceback of what the call raises, but for this one."""
+    try:
+        call()
+    except Exception as error:
+        return [frame.name for frame in traceback.extract_tb(error.__traceback__)][1:]
+    raise AssertionError("nothing was raised")
+
+
+def test_tracebacks_leave_out_the_frames_between_caller_and_author(monkeypatch):
+    def wrong(X, Y):
+        ptx.inst.add.f32(1, 2)
+
+    def own_mistake(X, Y):
+        return {}["missing"]
+
+    for body in (wrong, own_mistake):
+        assert _frames(lambda body=body: kernel(body, **OF_N)(NUMBERS)) == ["<lambda>", "_slow_call", body.__name__]
+    assert _frames(lambda: kernel(wrong, **OF_N)(NUMBERS, NUMBERS)) == ["<lambda>", "_slow_call"]
+    monkeypatch.setenv("PYPTX_TRACEBACK", "1")
+    assert "write_body" in _frames(lambda: kernel(wrong, **OF_N)(NUMBERS))
+
+
+def test_tracebacks_keep_what_fails_in_the_package(monkeypatch):
+    monkeypatch.setattr("pyptx.specialise.specialisation.blocks.check_returned", None)
+    assert _frames(lambda: body(lambda X, Y: None)(NUMBERS))[-2:] == ["_trace", "write_body"]

@@ -157,6 +157,19 @@ def test_launches_that_no_device_takes(chosen, message):
         nothing(np.ones(1, np.float32))
 
 
+def test_too_much_shared_memory_is_refused_at_the_largest_allocation():
+    @kernel(in_specs=(Tile(1, f32),), out_specs=(Tile(1, f32),))
+    def stages(X, Y):
+        smem.alloc(f32, 1000)
+        smem.alloc(f32, 70_000, name="ring")
+        ptx.ret()
+
+    line = stages.__wrapped__.__code__.co_firstlineno + 3
+    message = rf"test_simulator_launch.py:{line}: .* a block may have 232448; the largest of 2 is `ring`, of 280000"
+    with pytest.raises(LaunchError, match=message):
+        stages(np.ones(1, np.float32))
+
+
 @kernel(in_specs=(Tile(1, f32),), out_specs=(Tile(1, f32),), block=(128, 1, 1), grid=(8,))
 def waits_forever(X, Y):
     """Each round leaves pieces of a trace."""
