@@ -65,12 +65,12 @@ constexpr std::array<First, 256> make_firsts() {
 constexpr auto firsts = make_firsts();
 
 // A byte-order mark is three bytes that no editor shows. UTF-16 is known by its mark, or by the NUL beside its first
-// character, which is ASCII in any PTX.
+// character, which is ASCII in any PTX. ELF files are cubins and programs.
 std::uint32_t foreign(const std::string& text) {
   if (text.starts_with("\xef\xbb\xbf")) return 3;
   const bool marked = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
   const bool wide = text.size() >= 4 && (text[0] == 0) != (text[1] == 0) && (text[2] == 0) != (text[3] == 0);
-  return marked || wide ? static_cast<std::uint32_t>(text.size()) : 0;
+  return marked || wide || text.starts_with(elf_magic) ? static_cast<std::uint32_t>(text.size()) : 0;
 }
 
 // Reads one text. The text ends in a NUL that is not part of it, so looking one byte ahead is always allowed.

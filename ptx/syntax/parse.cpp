@@ -68,10 +68,12 @@ class Parser {
     tree_.nodes_.reserve(tree_.tokens_.size() * 3 / 4 + 4);
     const NodeId root = open(NodeKind::module);
     if (lexed.foreign != 0)
-      report(Code::bad_byte, {0, lexed.foreign},
-             lexed.foreign == 3
-                 ? "a byte-order mark stands before the text: PTX is ASCII, save the file without the mark"
-                 : "the text is UTF-16: PTX is ASCII, save the file as ASCII or UTF-8");
+      report(
+          Code::bad_byte, {0, lexed.foreign},
+          lexed.foreign == 3 ? "a byte-order mark stands before the text: PTX is ASCII, save the file without the mark"
+          : tree_.source_->starts_with(elf_magic)
+              ? "this is an ELF file, machine code: PTX is text, which `cuobjdump -ptx FILE` prints if the file has any"
+              : "the text is UTF-16: PTX is ASCII, save the file as ASCII or UTF-8");
     while (kind() != TokenKind::end) statement();
     if (lexed.open_comment != Lexed::no_comment) {
       report(Code::open_comment, {lexed.open_comment, lexed.open_comment + 2}, "this comment has no `*/`");

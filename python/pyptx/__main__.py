@@ -10,6 +10,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 
 import pyptx
 from pyptx.tools import buffers, completion, exports, files, shows, sources, structs
@@ -30,8 +31,12 @@ def main(argv: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # names and texts may hold what the terminal's encoding does not
         with contextlib.suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")
+    argv = sys.argv[1:] if argv is None else argv
+    if not argv:
+        parser.print_help(sys.stderr)
+        return 2
     try:
-        arguments = parser.parse_args(_spelled(sys.argv[1:] if argv is None else argv))
+        arguments = parser.parse_args(_spelled(argv))
         status = arguments.command(arguments)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -56,11 +61,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _spelled(argv: list[str]) -> list[str]:
     """`--sugar` in front of a file is all of it: argparse would take the file for its value."""
-    behind = [*argv[1:], ""]
-    return [
-        "--sugar=all" if one == "--sugar" and then not in _SUGARS else one
-        for one, then in zip(argv, behind, strict=True)
-    ]
+    return ["--sugar=all" if one == "--sugar" and then not in _SUGARS else one for one, then in pairwise([*argv, ""])]
 
 
 def _complain(what) -> int:

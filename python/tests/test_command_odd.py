@@ -95,6 +95,11 @@ def test_files_that_are_none(command, tmp_path, capsys):
     locked.chmod(stat.S_IRUSR | stat.S_IWUSR)
 
 
+def test_a_command_alone_shows_the_help(capsys):
+    assert status_of([]) == 2
+    assert "COMMAND --help" in capsys.readouterr().err
+
+
 def test_the_standard_input_is_read_once(tmp_path):
     command = [sys.executable, "-m", "pyptx", "diff", "-", "-"]
     done = subprocess.run(command, input=KERNEL, capture_output=True)
@@ -130,6 +135,7 @@ def test_what_a_terminal_would_obey_is_not_printed(tmp_path, capsys):
         (b"\xef\xbb\xbf" + KERNEL, "PTX1005 a byte-order mark stands before the text"),
         (KERNEL.decode().encode("utf-16"), "PTX1005 the text is UTF-16"),
         (KERNEL.decode().encode("utf-16-be"), "PTX1005 the text is UTF-16"),
+        (b"\x7fELF\x02\x01" + KERNEL, "PTX1005 this is an ELF file, machine code"),
     ],
 )
 def test_marks_of_encodings_are_one_mistake(tmp_path, capsys, content, words):

@@ -172,6 +172,15 @@ TEST_CASE("A byte-order mark and UTF-16 are one mistake each, and print back") {
   }
 }
 
+TEST_CASE("An ELF file is one mistake, and prints back") {
+  const std::string cubin = std::string(
+      "\x7f"
+      "ELF\x02\x01\0\0.version 8.5\n\xff{",
+      22);
+  CHECK(refusals(cubin).starts_with("bad_byte 1:1 this is an ELF file, machine code: PTX is text"));
+  CHECK(syntax::print(syntax::parse(cubin).tree) == cubin);
+}
+
 TEST_CASE("Code::open_brace, Code::unmatched_brace") {
   CHECK(refusals(".entry k() {\n{ ret;") == "open_brace 1:12 this `{` has no `}`; open_brace 2:1 this `{` has no `}`");
   CHECK(refusals(".entry k() { ret; }\n}") == "unmatched_brace 2:1 this `}` closes nothing");
