@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pyptx import _core
+from pyptx.codegen import ptx_to_python
 from pyptx.errors import AuthoringError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,6 +64,15 @@ def test_snippets(page, printed, capsys, monkeypatch, tmp_path):
         linecache.cache[name] = (len(block), None, block.splitlines(True), name)
         exec(compile(block, name, "exec"), scope)
     assert printed in capsys.readouterr().out
+
+
+def test_what_the_transpiler_makes_of_its_first_example():
+    page = (ROOT / "docs/transpiler.md").read_text()
+    (text, *_) = re.findall(r"^```ptx\n(.*?)^```", page, re.S | re.M)
+    text = f".version 8.0\n.target sm_80\n.address_size 64\n{text}"
+    without, with_all = (block for block in blocks_of("docs/transpiler.md") if "def add():" in block)
+    assert without in ptx_to_python(text)
+    assert with_all in ptx_to_python(text, sugar="all")
 
 
 # What pages of fragments take as given: the names that they use.
