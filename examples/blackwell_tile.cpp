@@ -79,9 +79,7 @@ author::Built blackwell_tile(int K) {
     for (int column = 0; column < N; column += 32) {
       "tcgen05.ld.sync.aligned.32x32b.x32.b32"_ptx(k.vector(values), k.at(lanes, column));
       "tcgen05.wait::ld.sync.aligned"_ptx();
-      for (unsigned i = 0; i < 32; i += 4)
-        k.st(global, v4, b32, k.at(out, 4 * (column + static_cast<int>(i))),
-             k.vector({values[i], values[i + 1], values[i + 2], values[i + 3]}));
+      for (int i = 0; i < 32; i += 4) k.st(global, v4, b32, k.at(out, 4 * (column + i)), k.vector(values, i, 4));
     }
     "tcgen05.fence::before_thread_sync"_ptx();
     "bar.sync"_ptx(0);

@@ -48,8 +48,7 @@ author::Built hopper_tile(int K) {
     });
 
     const RegArray acc = k.array(f32, M * N / 128);
-    std::vector<Operand> d;
-    for (unsigned i = 0; i < acc.count; ++i) d.push_back(acc[i]);
+    const std::vector<Operand> d = k.elements(acc);
     const author::Pipeline ring = author::pipeline(k, stages);
     k.range(0, K, tile_k, [&](const Reg& at) {
       const auto [stage, phase] = ring.advance();
@@ -77,7 +76,7 @@ author::Built hopper_tile(int K) {
     const Reg row = warp_row + ((tid & 31) >> 2);
     const Reg p = pc + row * (N * 4);
     p += (tid & 3) * 8;
-    for (unsigned j = 0; j < N / 8; ++j) {
+    for (int j = 0; j < N / 8; ++j) {
       k.st(global, v2, f32, k.at(p, 32 * j), k.vector({acc[4 * j], acc[4 * j + 1]}));
       k.st(global, v2, f32, k.at(p, 32 * j + 8 * N * 4), k.vector({acc[4 * j + 2], acc[4 * j + 3]}));
     }

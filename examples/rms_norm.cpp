@@ -25,7 +25,7 @@ ptx::author::Built rms_norm(int N, double eps = 1e-6) {
 
     const Reg tid = k.from(k.tid_x(), u32);
     const Reg sum = k.scalar(f32, 0.0);
-    const RegArray x = k.array(f32, static_cast<unsigned>(items));
+    const RegArray x = k.array(f32, items);
     for (int i = 0; i < items; ++i) {
       const Reg index = tid + i * warp_size;
       const Reg address = px + index * 4;

@@ -276,7 +276,8 @@ Reg Builder::from(const Operand& value, isa::Type type) { return scalar(type, va
 
 const Reg Builder::special(std::string_view name, isa::Type type) {
   const auto* known = isa::special_register(name);
-  if (type == isa::Type::none) type = known ? known->type : isa::Type::u32;
+  if (!known) refuse(Code::undefined_name, isa::explain_special(name));
+  if (type == isa::Type::none) type = known->type;
   return {this, Name(name).id(), type, true};
 }
 

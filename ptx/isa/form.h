@@ -134,5 +134,6 @@ struct SpecialRegister {
 };
 std::span<const SpecialRegister> special_registers();
 const SpecialRegister* special_register(std::string_view name);
+std::string explain_special(std::string_view name);  // that there is none of this name, and what is near; for messages
 
 }  // namespace ptx::isa

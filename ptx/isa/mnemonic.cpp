@@ -247,4 +247,10 @@ std::string explain(std::string_view mnemonic) {
   return cat("`.", wrong, "` cannot follow `", before, "`; legal there: ", list(next), nearest(wrong, next));
 }
 
+std::string explain_special(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const SpecialRegister& row : special_registers()) names.push_back(row.name);
+  return cat("PTX has no special register `", name, '`', nearest(name, names));
+}
+
 }  // namespace ptx::isa

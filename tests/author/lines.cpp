@@ -48,6 +48,7 @@ TEST_CASE("what is refused has its own line") {
       {__LINE__, [](Kernel& k) { k.array(f32, -1); }},
       {__LINE__, [](Kernel& k) { k.alloc_array(f32, 1 << 20); }},
       {__LINE__, [](Kernel& k) { k.from("missing", u32); }},
+      {__LINE__, [](Kernel& k) { k.special("%tidx"); }},
       {__LINE__, [](Kernel& k) { k.label("a b"); }},
       {__LINE__, [](Kernel& k) { k.label("a"), k.label("a"); }},
       {__LINE__, [](Kernel& k) { k.emit("add.f33"); }},
@@ -116,6 +117,9 @@ TEST_CASE("what is refused says what is legal") {
   CHECK(said([](Kernel& k) { k.add_raw("u32", "n"), k.param(f64, "n"); }) ==
         "the parameter `n` is of .u32, which has fewer bits than .f64");
   CHECK(said([](Kernel& k) { k.array(f32, 4)[4]; }) == "register 4 of an array of 4: they are 0 to 3");
+  CHECK(said([](Kernel& k) { k.special("%clock65"); }) ==
+        "PTX has no special register `%clock65`; did you mean `%clock64`?");
+  CHECK(said([](Kernel& k) { k.special("tid.x"); }).ends_with("`tid.x`; did you mean `%tid.x`?"));
   CHECK(said([](Kernel& k) { k.array(f32, -1); }) == "an array of -1 registers; legal: 1 to 65536");
   CHECK(said([](Kernel& k) { k.ret(); }, "sm90")
             .starts_with("`.target sm90`: no target has this name; they are sm_75, 80, "));
