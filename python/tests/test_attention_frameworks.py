@@ -285,20 +285,19 @@ def test_in_the_place_of_jax(shapes, told, by_us, monkeypatch):
         jax.numpy.asarray(each.float().numpy(), "bfloat16") for each in tensors("cpu", shapes[0], *shapes[1:] * 2)
     )
     wide = [each.astype("float32") for each in (q, k, v)]
-    o, residual = kernels.dot_product_attention(q, k, v, return_residual=True, **told)
-    theirs = functools.partial(
-        jax.nn.dot_product_attention, **told
-    )  # compiled whole: one by one, its operations take longer
+    form = functools.partial(kernels.dot_product_attention, **told)
+    compiled = (lambda given: given) if by_us else jax.jit  # JAX's own takes longer operation by operation
+    o, residual = compiled(functools.partial(form, return_residual=True))(q, k, v)
+    theirs = functools.partial(jax.nn.dot_product_attention, **told)
     want, logs = jax.jit(functools.partial(theirs, return_residual=True))(*wide)
     for got, wanted in ((o, want), (residual, logs)):
         near(torch.tensor(got.astype("float32").tolist()), torch.tensor(wanted.tolist()))
     assert bool(calls) == by_us
 
-    def loss(form):
-        return lambda *given: (form(*given).astype("float32") ** 2).sum()
+    def loss(attention):
+        return lambda *given: (attention(*given).astype("float32") ** 2).sum()
 
-    gradient = jax.grad(loss(functools.partial(kernels.dot_product_attention, **told)), (0, 1, 2))
-    gradients = (gradient if by_us else jax.jit(gradient))(q, k, v)
+    gradients = compiled(jax.grad(loss(form), (0, 1, 2)))(q, k, v)
     wanted = jax.jit(jax.grad(loss(theirs), (0, 1, 2)))(*wide)
     for got, wanted_ in zip(gradients, wanted, strict=True):
         near(torch.tensor(got.astype("float32").tolist()), torch.tensor(wanted_.tolist()), 2e-2)
