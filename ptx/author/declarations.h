@@ -86,7 +86,9 @@ class Declarations : public Builder {
   void text(std::string_view statements, Line at = Line::current()) { on(at).text(statements); }
   void module_text(std::string_view text, Line at = Line::current()) { on(at).module_text(text); }
 
-  using Builder::emit;
+  void emit(const isa::Mnemonic* mnemonic, std::span<const Operand> operands, ir::Guard guard = {}) {
+    Builder::emit(mnemonic, operands, guard);
+  }
   void emit(std::string_view mnemonic, std::initializer_list<Operand> operands = {}, ir::Guard guard = {},
             Line at = Line::current()) {
     on(at).emit(mnemonic, operands, guard);

@@ -12,6 +12,9 @@ void body(const Reg& d, const Reg& p, const Reg& x) {
   "bar.sync"_ptx(0, 128);
   "bra"_ptx.when(p)("loop");
   "ret"_ptx();
+  // Opcodes with many rows, which are many steps of a compiler.
+  "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"_ptx(p, d, x);
+  "tcgen05.mma.cta_group::1.kind::f16"_ptx(d, x, x, x, p);
 #ifdef BAD_opcode
   "fmaa.rn.f32"_ptx(d, d, d, d);
 #endif
