@@ -9,6 +9,7 @@
 #include "ptx/author/expression.h"
 #include "ptx/author/shared.h"
 #include "ptx/base/text.h"
+#include "ptx/syntax/token.h"
 
 namespace ptx::author {
 
@@ -61,19 +62,8 @@ bool number(std::string_view text, Operand& out) {
     out.ir.kind = Kind::f64;
     return std::from_chars(digits.data() + 2, end, out.ir.bits, 16).ptr == end && digits.size() == 18 && !negative;
   }
-  int base = 10;
-  std::string_view whole = digits;
-  if (whole.ends_with('U')) whole.remove_suffix(1);
-  if (whole.starts_with("0x") || whole.starts_with("0X"))
-    base = 16, whole.remove_prefix(2);
-  else if (whole.starts_with("0b") || whole.starts_with("0B"))
-    base = 2, whole.remove_prefix(2);
-  else if (whole.size() > 1 && whole[0] == '0' && whole.find('.') == whole.npos)
-    base = 8;
-  std::uint64_t value = 0;
-  const char* last = whole.data() + whole.size();
-  if (std::from_chars(whole.data(), last, value, base).ptr == last) {
-    out = negative ? Operand(static_cast<std::int64_t>(0 - value)) : Operand(value);
+  if (const auto value = syntax::integer(digits)) {
+    out = negative ? Operand(static_cast<std::int64_t>(0 - *value)) : Operand(*value);
     return true;
   }
   double real = 0;

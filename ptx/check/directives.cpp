@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
 
 #include "ptx/base/text.h"
 #include "ptx/check/detail/module.h"
+#include "ptx/syntax/token.h"
 
 namespace ptx::check {
 
@@ -25,15 +25,6 @@ void check_gate(const ModuleTarget& target, std::string_view what, const isa::Re
         Code::needs_version, place,
         cat('`', what, "` needs ", isa::to_string(need), ", the module is .version ", isa::to_string(target.version)));
   }
-}
-
-std::optional<std::int64_t> whole_number(std::string_view digits) {
-  const int base = digits.starts_with("0x") ? 16 : 10;
-  if (base == 16) digits.remove_prefix(2);
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
 }
 
 // The number of a pragma, as C reads it: blanks before it, 0x for sixteen and 0 for eight as base. (Beyond 64 bits the
@@ -71,7 +62,7 @@ std::string_view unquoted(std::string_view s) { return s.size() >= 2 && s[0] == 
 
 bool is_value(const isa::FunctionDirective& row, std::string_view value) {
   if (value[0] == '"') return row.word == ".language" && isa::is_language(unquoted(value));
-  const auto number = whole_number(value);
+  const auto number = syntax::integer(value);
   return number && *number >= row.least && *number <= row.most;
 }
 

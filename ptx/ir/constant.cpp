@@ -195,7 +195,7 @@ class Evaluator {
     const std::string_view text = tree_.text(id);
     switch (tree_.token(id).kind) {
       case TokenKind::integer: {
-        const auto value = integer(text);
+        const auto value = syntax::integer(text);
         if (!value) return {};
         return text.back() == 'U' || *value >> 63 ? unsigned_value(*value)
                                                   : signed_value(static_cast<std::int64_t>(*value));
@@ -242,19 +242,6 @@ std::optional<double> real(std::string_view literal) {
   double value = 0;
   const auto result = std::from_chars(literal.data(), literal.data() + literal.size(), value);
   if (result.ec == std::errc::result_out_of_range || std::fpclassify(value) == FP_SUBNORMAL) return {};
-  return value;
-}
-
-std::optional<std::uint64_t> integer(std::string_view literal) {
-  if (!literal.empty() && literal.back() == 'U') literal.remove_suffix(1);
-  int base = 10;
-  if (literal.size() > 1 && literal[0] == '0') {
-    base = (literal[1] | 32) == 'x' ? 16 : (literal[1] | 32) == 'b' ? 2 : 8;
-    literal.remove_prefix(base == 8 ? 1 : 2);
-  }
-  std::uint64_t value = 0;
-  const auto result = std::from_chars(literal.data(), literal.data() + literal.size(), value, base);
-  if (result.ec != std::errc() || result.ptr != literal.data() + literal.size()) return {};
   return value;
 }
 

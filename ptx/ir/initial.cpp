@@ -34,7 +34,7 @@ class Reader {
     const syntax::Node& node = tree_.node(id);
     const bool applied = node.kind == NodeKind::apply && tree_.node(id + 1).kind == NodeKind::literal;
     if (applied) {  // 0xff(value)
-      value.mask = integer(tree_.text(node.first)).value_or(0);
+      value.mask = syntax::integer(tree_.text(node.first)).value_or(0);
       id = tree_.node(id + 1).end;
     }
     const int shift = std::countr_zero(value.mask);

@@ -82,18 +82,24 @@ class Lowering {
   Place place(TokenId token) const { return lines_.place(tree_.token(token).begin); }
   std::string_view first_text(NodeId id) const { return tree_.text(tree_.node(id).first); }
 
-  // Tokens as they are written, comments and the breaks of lines left out unless `breaks`.
-  std::string words(TokenId first, TokenId last, bool breaks = false) const {
+  // Tokens without comments: as they are written on one line or on several, or on one with integers in decimal.
+  enum class Spelled : std::uint8_t { line, lines, decimal };
+  std::string words(TokenId first, TokenId last, Spelled how = Spelled::line) const {
     std::string out;
     for (TokenId id = first; id != last; ++id) {
       const std::string_view trivia = tree_.trivia(id);
-      if (id != first && !trivia.empty()) out += breaks && trivia.find('\n') != trivia.npos ? '\n' : ' ';
-      out += tree_.text(id);
+      const bool breaks = how == Spelled::lines && trivia.find('\n') != trivia.npos;
+      if (id != first && !trivia.empty()) out += breaks ? '\n' : ' ';
+      how == Spelled::decimal ? out += in_decimal(id) : out += tree_.text(id);
     }
     return out;
   }
-  std::string words(NodeId id, bool breaks = false) const {
-    return words(tree_.node(id).first, tree_.node(id).last, breaks);
+  std::string in_decimal(TokenId id) const {
+    const auto number = tree_.token(id).kind == TokenKind::integer ? syntax::integer(tree_.text(id)) : std::nullopt;
+    return number ? std::to_string(*number) : std::string(tree_.text(id));
+  }
+  std::string words(NodeId id, Spelled how = Spelled::line) const {
+    return words(tree_.node(id).first, tree_.node(id).last, how);
   }
 
   // ---- the module
@@ -138,7 +144,7 @@ class Lowering {
       if (std::string wrong = wrong_section_data(tree_, data); !wrong.empty())
         refuse(Code::bad_declaration, data, std::move(wrong));
     }
-    module_text(id, words(id, true));
+    module_text(id, words(id, Spelled::lines));
   }
 
   void module_directive(NodeId id) {
@@ -151,12 +157,12 @@ class Lowering {
     header_ = Header::over;
     ascii_strings(id);
     if (word == ".file") file(id);
-    module_text(id, words(id));
+    module_text(id, words(id, Spelled::decimal));
   }
   // `.file 2 "a.cu"`: each index once.
   void file(NodeId id) {
     const std::string_view written = id + 1 == tree_.node(id).end ? std::string_view() : first_text(id + 1);
-    const auto index = integer(written);
+    const auto index = syntax::integer(written);
     if (!index || *index >> 32)
       refuse(Code::directive_value, id, cat("`", written, "`: the index of a .file has 32 bits"));
     else if (!files_.insert(*index).second)
@@ -275,10 +281,10 @@ class Lowering {
            space == isa::Space::local;
   }
   void alignment(NodeId id, std::string_view bytes, Variable& v) {
-    const std::uint64_t number = bytes == "WARP_SZ" ? 32 : integer(bytes).value_or(0);
+    const std::uint64_t number = bytes == "WARP_SZ" ? 32 : syntax::integer(bytes).value_or(0);
     if (!v.pointer.empty()) {
-      v.pointer.append(" .align ").append(bytes);
-      if (!std::has_single_bit(number))
+      v.pointer += cat(" .align ", number);
+      if (!std::has_single_bit(number) || number >> 32)
         refuse(Code::bad_declaration, id, cat("alignment ", bytes, " is not a power of two"));
       return;
     }
@@ -320,7 +326,7 @@ class Lowering {
   std::string initializer(NodeId part) {
     const syntax::Node& node = tree_.node(part);
     for (TokenId id = node.first; id != node.last; ++id) {
-      if (tree_.token(id).kind == TokenKind::integer && !integer(tree_.text(id)))
+      if (tree_.token(id).kind == TokenKind::integer && !syntax::integer(tree_.text(id)))
         refuse_token(id, "` does not fit 64 bits");
     }
     return words(node.first + 1, node.last);
@@ -339,7 +345,7 @@ class Lowering {
   std::uint32_t count(NodeId range, std::uint32_t least = 0) {
     const auto number = range + 1 == tree_.node(range).end   ? std::optional<std::uint64_t>(0)
                         : first_text(range + 1) == "WARP_SZ" ? 32
-                                                             : integer(first_text(range + 1));
+                                                             : syntax::integer(first_text(range + 1));
     if (number && *number >= least && *number <= max_registers) return static_cast<std::uint32_t>(*number);
     refuse(Code::bad_declaration, range,
            cat("`", words(range), "`: this stands for ", least, " to ", max_registers, " names"));
@@ -363,7 +369,7 @@ class Lowering {
         case NodeKind::name: f.name = Name(first_text(part)), named = true; break;
         case NodeKind::parameters: parameters(f, scope, part, named ? f.parameters : f.returns); break;
         case NodeKind::directive:
-        case NodeKind::error: f.directives.push_back(words(part)); break;
+        case NodeKind::error: f.directives.push_back(words(part, Spelled::decimal)); break;
         case NodeKind::block:
           f.declaration = false;
           body(f, scope, operands, part);
@@ -486,11 +492,11 @@ class Lowering {
       f.locations.push_back(location(id));
     } else if (first_text(id) == ".file") {
       file(id);
-      module_text(id, words(id));
+      module_text(id, words(id, Spelled::decimal));
     } else {
       table(f, id);
       add(f, Statement::Kind::directive, f.texts.size(), where);
-      f.texts.push_back(words(id));
+      f.texts.push_back(words(id, Spelled::decimal));
     }
   }
   // What the check wants to know of prototypes and of tables of targets.
@@ -534,13 +540,13 @@ class Lowering {
     TokenId rest = tree_.node(id).first + 1;
     for (const NodeId part : tree_.children(id)) {
       if (n == 3) break;
-      const std::uint64_t number = integer(first_text(part)).value_or(std::uint64_t{1} << 32);
+      const std::uint64_t number = syntax::integer(first_text(part)).value_or(std::uint64_t{1} << 32);
       if (number >> 32)
         refuse(Code::directive_value, part, cat("`", first_text(part), "`: a number of .loc has 32 bits"));
       *numbers[n++] = static_cast<std::uint32_t>(number);
       rest = tree_.node(part).last;
     }
-    at.inlined = words(rest, tree_.node(id).last);
+    at.inlined = words(rest, tree_.node(id).last, Spelled::decimal);
     return at;
   }
 

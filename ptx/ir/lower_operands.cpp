@@ -173,7 +173,7 @@ Operand OperandLowering::literal(NodeId id) {
     std::from_chars(written.data() + 2, written.data() + written.size(), o.bits, 16);
     return o;
   }
-  if (tree_.token(token).kind == TokenKind::integer && !integer(written)) {
+  if (tree_.token(token).kind == TokenKind::integer && !syntax::integer(written)) {
     refuse(Code::integer_overflow, id, cat("`", written, "` does not fit 64 bits"));
     return integer_operand({});
   }

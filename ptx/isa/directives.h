@@ -14,7 +14,7 @@ struct FunctionDirective {
   std::string_view word;  // ".maxntid"
   On on;
   std::uint8_t numbers;  // at most; 0: none
-  std::int64_t least, most;
+  std::uint64_t least, most;
   bool repeats;
   Requirement since;
 };

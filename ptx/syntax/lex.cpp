@@ -3,6 +3,7 @@
 #include "ptx/syntax/detail/lex.h"
 
 #include <array>
+#include <charconv>
 #include <cstring>
 
 namespace ptx::syntax {
@@ -286,6 +287,19 @@ std::string_view name(TokenKind kind) {
 #undef PUNCTUATION
   }
   return "";
+}
+
+std::optional<std::uint64_t> integer(std::string_view literal) {
+  if (!literal.empty() && literal.back() == 'U') literal.remove_suffix(1);
+  int base = 10;
+  if (literal.size() > 1 && literal[0] == '0') {
+    base = (literal[1] | 32) == 'x' ? 16 : (literal[1] | 32) == 'b' ? 2 : 8;
+    literal.remove_prefix(base == 8 ? 1 : 2);
+  }
+  std::uint64_t value = 0;
+  const auto result = std::from_chars(literal.data(), literal.data() + literal.size(), value, base);
+  if (result.ec != std::errc() || result.ptr != literal.data() + literal.size()) return {};
+  return value;
 }
 
 }  // namespace ptx::syntax

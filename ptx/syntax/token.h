@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace ptx::syntax {
@@ -35,5 +36,8 @@ struct Token {
   bool edited = false;  // the tree holds another text for it, or something inserted beside it
 };
 static_assert(sizeof(Token) == 12);
+
+// The value of an integer, "0x1FU" (manual 4.5.1); nothing if it does not fit 64 bits.
+std::optional<std::uint64_t> integer(std::string_view literal);
 
 }  // namespace ptx::syntax

@@ -254,9 +254,9 @@ class PythonProgram : ProgramBase {
   }
 
   // ".maxntid 384, 1, 1" -> ("maxntid", (384, 1, 1))
-  // "64, 2", as the author's directives are written, and neither "64,2" nor "0x40".
+  // "64, 2", as the author's directives are written, and not "64,2".
   static bool is_spaced(std::string_view values) {
-    if (values.starts_with('0') || values.ends_with(',') || values.ends_with(' ')) return false;
+    if (values.ends_with(',') || values.ends_with(' ')) return false;
     for (std::size_t i = 1; i < values.size(); ++i)
       if ((values[i] == ' ') != (values[i - 1] == ',')) return false;
     return !values.starts_with(' ') && !values.starts_with(',');

@@ -25,7 +25,4 @@ std::optional<Constant> constant_offset(const syntax::Tree& tree, syntax::NodeId
 // The value of a literal of f64, "1.5e3"; nothing if it is beyond the normal numbers, as ptxas refuses those.
 std::optional<double> real(std::string_view literal);
 
-// The value of an integer literal, "0x1FU"; nothing if it does not fit 64 bits.
-std::optional<std::uint64_t> integer(std::string_view literal);
-
 }  // namespace ptx::ir

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "ptx/arch/target.h"
 #include "ptx/base/text.h"
+#include "ptx/ir/directive.h"
 #include "ptx/sim/machine/decode_function.h"
 
 namespace ptx::sim {
@@ -97,24 +100,15 @@ const ir::Function* find_entry(const ir::Module& module, std::string_view name) 
 
 // The product of a directive's numbers: .maxntid nx{, ny{, nz}}; 0: there is none.
 std::uint32_t product_of(const ir::Function& entry, std::string_view name) {
-  std::uint32_t product = 0;
-  for (const std::string& text : entry.directives) {
-    if (!text.starts_with(name)) continue;
-    product = 1;
-    const char *at = text.data() + name.size(), *const end = text.data() + text.size();
-    for (std::uint32_t n = 1; at != end; product *= n) {
-      at = std::find_if(at, end, [](char c) { return c >= '0' && c <= '9'; });
-      n = 1, at = std::from_chars(at, end, n).ptr;
-    }
-  }
-  return product;
+  const auto numbers = ir::directive_numbers(entry, name);
+  return numbers ? std::accumulate(numbers->begin(), numbers->end(), 1U, std::multiplies()) : 0;
 }
 
 // The directives' bound of the registers of a thread; 0: they set none, and setmaxnreg does nothing (9.7.19.5).
 std::uint32_t bound_of_registers(const ir::Function& entry) {
-  if (const std::uint32_t n = product_of(entry, ".maxnreg ")) return (n + 7) / 8 * 8;
-  const std::uint32_t threads = std::max(product_of(entry, ".maxntid "), product_of(entry, ".reqntid "));
-  const std::uint32_t ctas = product_of(entry, ".minnctapersm ");
+  if (const std::uint32_t n = product_of(entry, ".maxnreg")) return (n + 7) / 8 * 8;
+  const std::uint32_t threads = std::max(product_of(entry, ".maxntid"), product_of(entry, ".reqntid"));
+  const std::uint32_t ctas = product_of(entry, ".minnctapersm");
   if (threads == 0 || ctas == 0) return 0;
   return std::min(arch::thread_registers, arch::sm_registers / ((threads + 31) / 32 * 32 * ctas)) / 8 * 8;
 }
@@ -136,17 +130,10 @@ std::uint32_t first_registers(const std::vector<const ir::Function*>& functions)
 
 // The sizes of a directive: .reqntid nx{, ny{, nz}}, .reqnctapercluster
 std::optional<launch::Dim3> required(const ir::Function& entry, std::string_view name) {
-  for (const std::string& text : entry.directives) {
-    if (!text.starts_with(name)) continue;
-    std::uint32_t sizes[3] = {1, 1, 1};
-    const char* at = text.data() + name.size();
-    for (std::uint32_t& size : sizes) {
-      at = std::find_if(at, text.data() + text.size(), [](char c) { return c >= '0' && c <= '9'; });
-      at = std::from_chars(at, text.data() + text.size(), size).ptr;
-    }
-    return launch::Dim3{sizes[0], sizes[1], sizes[2]};
-  }
-  return std::nullopt;
+  auto numbers = ir::directive_numbers(entry, name);
+  if (!numbers) return std::nullopt;
+  numbers->resize(3, 1);
+  return launch::Dim3{(*numbers)[0], (*numbers)[1], (*numbers)[2]};
 }
 
 // Where each allocation of the author was written, and those that are parts of dynamic memory by their own names.
@@ -198,8 +185,8 @@ Expected<std::unique_ptr<Program>> decode(const ir::Module& module, std::string_
   if (const auto* hardware = arch::architecture(std::string_view(module.target).substr(0, module.target.find(','))))
     program->architecture = hardware->is;
   program->cluster = required(*root, ".reqnctapercluster");
-  program->block = required(*root, ".reqntid ");
-  program->most_threads = product_of(*root, ".maxntid ");
+  program->block = required(*root, ".reqntid");
+  program->most_threads = product_of(*root, ".maxntid");
   program->first_registers = first_registers(reach.functions);
   if (reach.asks_for_reserved_shared()) {
     program->reserved_shared = program->static_shared = arch::architecture(program->architecture)->reserved_shared();
