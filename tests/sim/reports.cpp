@@ -339,6 +339,10 @@ TEST_CASE("what cannot run") {
   };
   expect(Code::launch_shape, with(".reqntid 64"), shape(1, 32), {"the block is (32,1,1)", "asks for (64,1,1)"});
   expect(Code::launch_shape, with(".maxntid 8, 2"), shape(1, 32), {"has 32 threads", "allows 16"});
+  // Octal, hexadecimal and binary; of two directives the second counts, as in the assembler's machine code.
+  expect(Code::launch_shape, with(".maxntid 010, 0b10, 0x1U"), shape(1, 32), {"has 32 threads", "allows 16"});
+  expect(Code::launch_shape, with(".maxntid 128 .maxntid 16"), shape(1, 32), {"allows 16"});
+  expect(Code::launch_shape, with(".reqntid 32 .reqntid 0100"), shape(1, 32), {"asks for (64,1,1)"});
   sim_test::Fixture pairs = shape(4, 32, "inout", "00");
   pairs.cluster = {2, 1, 1};
   expect(Code::launch_shape, with(".reqnctapercluster 4"), pairs, {"the cluster is (2,1,1)", "asks for (4,1,1)"});

@@ -79,6 +79,25 @@ bool Warp::goes_around(Mask leaving) {
   return true;
 }
 
+// Lanes execute here what others, which have exited, executed before while these were elsewhere: of two lanes that a
+// mask names, one has executed more of such instructions than the other.
+bool Warp::out_of_step(const Op& op, Mask active) {
+  if (apart.empty() || op.aligned) return false;
+  const Mask exited = named_lanes(op, active) & ~live;
+  const auto ahead = std::ranges::find_if(
+      apart, [&](const Apart& a) { return a.other_pc == pc - 1 && (a.lanes & active) && (a.others & exited); });
+  if (ahead == apart.end()) return false;
+  const std::string other = thread_name(*this, std::countr_zero(ahead->others & exited));
+  const int lane = std::countr_zero(ahead->lanes & active);
+  mentioned.push_back(site_of(*this, ahead->pc, lane));
+  fault(Code::divergent_barrier, lane,
+        cat("comes here after ", other, ", which its member mask names, has exited. When ", other,
+            " was here, the first thread was at ", place_name(*this, ahead->pc)),
+        {"all lanes that a member mask names execute such instructions equally often; a branch around one, or a loop "
+         "of as many trips as a lane has elements, lets some of them execute more"});
+  return true;
+}
+
 bool Warp::parted_by_guard(Mask active) {
   if (active == current.mask) return false;
   fault(Code::divergent_barrier, std::countr_zero(active),

@@ -1,6 +1,7 @@
 // The lanes that an instruction names may stand at several places: at the same instruction elsewhere in the text, with
 // the same qualifiers and membermask, or in other calls of a function. Then each place brings its sources to common
 // rows, the instruction runs once, and each takes its results from there.
+#include <algorithm>
 #include <cstring>
 
 #include "ptx/sim/machine/code.h"
@@ -72,6 +73,7 @@ class Meeting {
     if (w_.event == Event::fault) return;
     w_.unwritten.lanes = 0;
     for (std::size_t i = 0; i < op.destinations; ++i) take(i);
+    if (w_.cta.launch.options.checks & bit(Check::data_race)) note_places();
     for (Fragment& f : w_.others) {
       if (f.wait.kind == Wait::Kind::lanes && (f.mask & all_) != 0) ++f.pc, f.wait = {};
     }
@@ -79,6 +81,21 @@ class Meeting {
   }
 
  private:
+  std::uint32_t pc_of(const Place& at) const {
+    return static_cast<std::uint32_t>(at.op - w_.cta.launch.program.ops.data());
+  }
+  void note_places() {
+    for (const Place& one : places_) {
+      for (const Place& other : places_) {
+        if (one.op == other.op) continue;
+        const auto same = [&](const Apart& a) { return a.pc == pc_of(one) && a.other_pc == pc_of(other); };
+        auto found = std::ranges::find_if(w_.apart, same);
+        if (found == w_.apart.end()) found = w_.apart.insert(found, {pc_of(one), pc_of(other)});
+        found->lanes |= one.mask, found->others |= other.mask;
+      }
+    }
+  }
+
   std::byte* common_row(std::size_t i) { return reinterpret_cast<std::byte*>(rows_.data()) + operands_[i].offset; }
 
   void bring(std::size_t i, bool source) {

@@ -205,15 +205,14 @@ bool Warp::defined(const Op& op, Mask active) const {
   return all == active;
 }
 
-// The lanes that an instruction names: of its last source, a membermask; of an aligned one, all that live.
-static Mask named_lanes(Warp& w, const Op& op, Mask active) {
-  if (op.aligned) return w.live;
-  const auto* masks = reinterpret_cast<const u32*>(w.row(op.operands[op.destinations + op.sources - 1]));
+Mask Warp::named_lanes(const Op& op, Mask active) const {
+  if (op.aligned) return live;
+  const auto* masks = reinterpret_cast<const u32*>(row(op.operands[op.destinations + op.sources - 1]));
   Mask named = 0;
   for (int i = 0; i < lanes; ++i) {
     if (active >> i & 1) named |= masks[i];
   }
-  return named & w.live;
+  return named & present;
 }
 
 // True if every lane that the instruction names is here; else those that are here wait for the others. Lanes that wait
@@ -221,20 +220,20 @@ static Mask named_lanes(Warp& w, const Op& op, Mask active) {
 bool Warp::gather(const Op& op, Mask& active) {
   const std::uint32_t here = pc - 1;
   if (op.checked && !op.aligned && !check_operand(op.operands[op.destinations + op.sources - 1], active)) return false;
-  const Mask named = named_lanes(*this, op, active);
+  const Mask named = named_lanes(op, active);
   if (op.aligned && !op.excuses && live != present) {
     fault(Code::divergent_barrier, std::countr_zero(active),
           cat("executes it, and ", thread_name(*this, std::countr_zero(present & ~live)),
               " of its warp has exited; all threads of a warp execute it together"));
     return false;
   }
-  if ((named & ~active) == 0) return true;
+  if ((named & live & ~active) == 0) return !out_of_step(op, active);
   Mask waiting = 0;
   for (const Fragment& f : others) {
     if (f.wait.kind == Wait::Kind::lanes && f.pc == here && f.frame == current.frame) waiting |= f.mask;
   }
   const Mask all = active | waiting;
-  if ((named_lanes(*this, op, all) & ~all) != 0) {
+  if ((named_lanes(op, all) & live & ~all) != 0) {
     if (!op.aligned && meet(op, active)) return false;
     park(active, {Wait::Kind::lanes});
     return false;
@@ -244,7 +243,7 @@ bool Warp::gather(const Op& op, Mask& active) {
   });
   current.mask |= waiting;
   active = all;
-  return true;
+  return !out_of_step(op, active);
 }
 
 void Warp::park(Mask active, Wait wait) {

@@ -86,6 +86,12 @@ struct Accessing {
   std::uint64_t address = 0, bytes = 0;
 };
 
+// Lanes executed an instruction with a member mask at `pc` together with `others`, which were at `other_pc`.
+struct Apart {
+  std::uint32_t pc = 0, other_pc = 0;
+  Mask lanes = 0, others = 0;
+};
+
 // What a thread has printed of a line that has not ended.
 struct Unprinted {
   std::uint32_t pc = 0;
@@ -147,6 +153,7 @@ struct Warp {
   std::optional<Accessing> accessing;  // where a fault is being described
   std::vector<Site> mentioned;         // by its words; see mentioned() of watch/report.h
   std::map<int, Unprinted> unprinted;  // by lane
+  std::vector<Apart> apart;            // with checks: what lanes at several places executed together
   bool preempted = false;              // by the schedule, at an instruction that synchronises
   std::int64_t priority = 0;           // of Schedule::synchronisation
 
@@ -156,9 +163,12 @@ struct Warp {
   void merge();
   std::uint32_t limit() const;
   bool gather(const Op& op, Mask& active);
-  bool parted_by_guard(Mask active);     // divergence.cpp; true: there is a report
-  bool goes_around(Mask leaving);        // likewise
-  bool meet(const Op& op, Mask active);  // at several places (meeting.cpp); true: the instruction is done
+  bool parted_by_guard(Mask active);            // divergence.cpp; true: there is a report
+  bool goes_around(Mask leaving);               // likewise
+  bool meet(const Op& op, Mask active);         // at several places (meeting.cpp); true: the instruction is done
+  bool out_of_step(const Op& op, Mask active);  // divergence.cpp; true: there is a report
+  // Of an instruction's last source, a member mask, also lanes that have exited; of an aligned one, all that live.
+  Mask named_lanes(const Op& op, Mask active) const;
   bool defined(const Op& op, Mask active) const;
   bool check_operand(const Operand& o, Mask active);
   template <class Engine>
