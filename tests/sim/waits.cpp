@@ -44,7 +44,7 @@ TEST_CASE("the report of a thread that does not look at the answer says so") {
   constexpr std::string_view waits = "@%p1 bra writes;\nmbarrier.try_wait.parity.shared.b64 %p2, [m], 0;\n";
   constexpr std::string_view writes =
       "bra done;\nwrites: st.shared.u32 [word], 1;\nmbarrier.arrive.shared.b64 %rd1, [m];\ndone:";
-  const Diagnostics race = run("1", cat(waits, "st.shared.u32 [word], 2;\n", writes));
+  const Diagnostics race = run("1", cat(waits, "mov.u32 %r2, %tid.x;\nst.shared.u32 [word], %r2;\n", writes));
   REQUIRE(!race.empty());
   CHECK(race[0].code == Code::data_race);
   CHECK_MESSAGE(to_string(race).find(note) != std::string::npos, to_string(race));

@@ -361,6 +361,7 @@ void Races::fenced(Warp& warp, Mask mask, Fence fence, const Manner& manner) {
     if (acquires(manner.order)) acquire_fence(w, lane, manner.scope);
     if (manner.order == Order::sc) sequential_fence(w, lane, manner.scope);
     if (!releases(manner.order)) continue;
+    fenced_[w.cta][static_cast<std::size_t>(manner.scope)] = now_;
     Held& h = held(w, lane);
     h.released = time, h.scope = manner.scope, h.release = view_of(w, lane);
     Moment copies{};
@@ -507,7 +508,10 @@ void Races::write_release(Watched& w, int lane, std::uint64_t address, const Doe
   const Time time = tick(w);
   const View& view = view_of(w, lane);
   const Held* const h = w.held[static_cast<std::size_t>(lane)].get();
-  if (releases(manner.order)) return put(manner.scope, true, published(w, view, bit, time));
+  if (releases(manner.order)) {
+    fenced_[w.cta][static_cast<std::size_t>(manner.scope)] = now_;
+    return put(manner.scope, true, published(w, view, bit, time));
+  }
   View told;  // what learn_relaxed takes
   Moment moments[3];
   for (const View::Kind kind : {View::tensor_before, View::sequential}) told.of[kind] = view.of[kind];

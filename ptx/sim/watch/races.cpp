@@ -12,9 +12,10 @@ namespace ptx::sim {
 Races::Races(const Launch& launch, Checks checks)
     : launch_(launch),
       checks_(checks),
-      tensor_fences_(!launch.program.generated || std::ranges::any_of(launch.program.mnemonics, [](const auto& name) {
-        return name.starts_with("tcgen05.fence");
-      })) {
+      tensor_fences_(!launch.program.generated ||
+                     std::ranges::any_of(launch.program.mnemonics,
+                                         [](const auto& name) { return name.starts_with("tcgen05.fence"); })),
+      values_(launch.program) {
   sites_.emplace_back();
 }
 
@@ -510,7 +511,7 @@ void Races::check(const Doer& d, Touches earlier, std::uint64_t address) {
     if (same_proxy && !d.operation && !s.operation && s.who == d.who) mask &= ~(Mask{1} << d.lane);
     if (!mask) return;
     if (d.manner.proxy == Proxy::generic && address < tensor_window) {
-      if (morally_strong(d, s)) return;
+      if (morally_strong(d, s) && !may_come_late(d, s)) return;
       if (site == memo_site_ && base == memo_clock_) return;
       if (known_until(base, s.who) >= s.time) {
         memo_site_ = site, memo_clock_ = base;

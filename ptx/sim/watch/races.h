@@ -28,6 +28,7 @@
 #include "ptx/sim/watch/clock.h"
 #include "ptx/sim/watch/observer.h"
 #include "ptx/sim/watch/plane.h"
+#include "ptx/sim/watch/text_values.h"
 #include "ptx/sim/watch/view.h"
 
 namespace ptx::sim {
@@ -306,7 +307,9 @@ class Races final : public Observer {
   bool frees(std::uint32_t pc) const;
   bool is_loaded(const Doer& doer, const Site& site) const;
   bool is_executed(const Doer& doer, const Site& site, int lane) const;
-  bool is_equal(const Doer& doer, const Site& site, int lane) const;
+  bool is_equal(const Doer& doer, const Site& site, int lane, Code code) const;
+  bool is_guess(const Doer& doer, const Site& site) const;
+  bool may_come_late(const Doer& doer, const Site& site) const;
   bool is_narrow(Doer doer, Site site) const;
   bool morally_strong(const Doer& doer, const Site& site) const;
 
@@ -415,6 +418,8 @@ class Races final : public Observer {
   std::map<ChannelKey, Meeting> meetings_;
   std::map<std::uint64_t, Released> releases_;  // by address
   std::uint64_t versions_ = 0;
+  // By CTA and scope: the launch's time when it last released by a fence, or by an access that releases.
+  std::unordered_map<std::uint64_t, std::array<Time, 4>> fenced_;
   std::vector<Release> sequential_;                     // of fence.sc
   std::unordered_map<std::uint64_t, Ongoing> ongoing_;  // by cluster and number
   std::unordered_map<std::uint64_t, Copying> copying_;  // likewise
@@ -456,7 +461,8 @@ class Races final : public Observer {
   };
   std::vector<Found> found_;
   std::map<std::tuple<Code, std::uint32_t, std::uint32_t>, std::size_t> known_;
-  const bool tensor_fences_;              // the text has some, or an author wrote it
+  const bool tensor_fences_;  // the text has some, or an author wrote it
+  const TextValues values_;
   std::vector<std::uint32_t> same_line_;  // by pc: the first with its line and mnemonic; an unrolled loop has many
 };
 

@@ -12,7 +12,7 @@ namespace ptx::sim {
 
 void Races::judge(const Doer& d, const Site& s, int lane, std::uint64_t address) {
   auto code = verdict(d, s, lane, address);
-  if (code == Code::data_race && is_equal(d, s, lane)) code = Code::equal_stores, equal_ = true;
+  if (code && is_equal(d, s, lane, *code)) code = Code::equal_stores, equal_ = true;
   if (code == Code::missing_tensor_fence && !tensor_fences_) code = Code::no_tensor_fence;
   if (code) report(*code, d, s, lane, address);
 }
@@ -36,6 +36,9 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
     if (knows(v.of[address < shared_window ? View::async_global : View::async_shared], s, lane)) return std::nullopt;
     return writes(s.kind) ? Code::missing_proxy_fence : Code::loose_reuse;
   }
+  if (is_guess(d, s)) return std::nullopt;
+  if (may_come_late(d, s) && (knows(d, View::any_order, s, lane) || is_told_by_update(s, lane, address)))
+    return Code::missing_order;
   if (morally_strong(d, s) || (tensor && frees(s.pc)) || is_executed(d, s, lane)) return std::nullopt;
   if (tensor && frees(d.pc) && is_loaded(d, s)) return std::nullopt;
   if (tensor && follows(d, s, v.of[View::any_order])) return Code::missing_tensor_fence;
@@ -141,11 +144,23 @@ static std::vector<std::byte> stored_by(const Touch& t, int lane) {
   return out;
 }
 
-// Lanes of one instruction that store the same value to the same address: whichever comes last, that value is there
-// (a race of uniform size, manual 8.7.2). Or warps of a CTA of which each stores, with all of its lanes, what is there
+// The rules of which equal stores need none.
+static bool orders_threads(Code code) {
+  return code == Code::data_race || code == Code::narrow_scope || code == Code::missing_order ||
+         code == Code::collective_order || code == Code::relayed_order;
+}
+
+// Whichever comes last, the same value is there (a race of uniform size, manual 8.7.2): threads store one constant, or
+// lanes of one instruction the same value. Or warps of a CTA of which each stores, with all of its lanes, what is there
 // already: Triton stores so what several warps have.
-bool Races::is_equal(const Doer& d, const Site& s, int lane) const {
-  if (!touching_ || s.operation || s.pc != d.pc || s.bytes != d.bytes || s.kind != Access::write) return false;
+bool Races::is_equal(const Doer& d, const Site& s, int lane, Code code) const {
+  const auto is_store = [](const auto& access) {
+    return access.kind == Access::write && !access.operation && access.manner.order == Order::weak;
+  };
+  if (is_store(d) && is_store(s) && orders_threads(code) && values_.store_the_same(d.pc, s.pc)) return true;
+  if (code != Code::data_race || !touching_ || s.operation || s.pc != d.pc || s.bytes != d.bytes ||
+      s.kind != Access::write)
+    return false;
   const Touch& t = *touching_;
   if (s.who == d.who) {
     if (lane > d.lane || !(t.lanes >> lane & 1) || ((t.at[lane] ^ t.at[d.lane]) & t.mask)) return false;
@@ -161,6 +176,32 @@ bool Races::is_equal(const Doer& d, const Site& s, int lane) const {
     if (value.empty() || std::memcmp(value.data(), there, value.size()) != 0) return false;
   }
   return whole;
+}
+
+// A load whose value a compare-and-swap looks at, and an update of the same bytes.
+bool Races::is_guess(const Doer& d, const Site& s) const {
+  if (d.operation || s.operation || d.bytes != s.bytes) return false;
+  const auto guesses = [&](std::uint32_t pc, Access kind, Access other) {
+    return kind == Access::read && other == Access::update && values_.is_guess(pc);
+  };
+  return guesses(d.pc, d.kind, s.kind) || guesses(s.pc, s.kind, d.kind);
+}
+
+// Relaxed and volatile accesses do not race, and by .relaxed an author says that no order is meant. A volatile value
+// may come behind others by which its writer announces it, where no thread of the writer's CTA has fenced since it
+// wrote; and this reader decides nothing by what it finds.
+bool Races::may_come_late(const Doer& d, const Site& s) const {
+  const bool relaxed = d.manner.order == Order::relaxed && s.manner.order == Order::relaxed;
+  if (!relaxed || d.operation || s.operation || d.kind != Access::read || s.kind != Access::write) return false;
+  if (s.who == d.who || !values_.is_volatile_data(d.pc)) return false;
+  const std::uint64_t writer = cta_number(s.who);
+  const auto fences = fenced_.find(writer);
+  if (fences == fenced_.end()) return true;
+  for (const Scope scope : {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys}) {
+    if (includes(scope, writer, cta_number(d.who)) && fences->second[static_cast<std::size_t>(scope)] > s.made)
+      return false;
+  }
+  return true;
 }
 
 // Two strong accesses that would not race if their scopes had both threads.
