@@ -511,7 +511,7 @@ void Races::check(const Doer& d, Touches earlier, std::uint64_t address) {
     if (same_proxy && !d.operation && !s.operation && s.who == d.who) mask &= ~(Mask{1} << d.lane);
     if (!mask) return;
     if (d.manner.proxy == Proxy::generic && address < tensor_window) {
-      if (morally_strong(d, s) && !may_come_late(d, s)) return;
+      if (morally_strong(d, s) && !shares_volatile_data(d, s)) return;
       if (site == memo_site_ && base == memo_clock_) return;
       if (known_until(base, s.who) >= s.time) {
         memo_site_ = site, memo_clock_ = base;

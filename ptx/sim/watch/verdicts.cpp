@@ -37,9 +37,12 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
     return writes(s.kind) ? Code::missing_proxy_fence : Code::loose_reuse;
   }
   if (is_guess(d, s)) return std::nullopt;
-  if (may_come_late(d, s) && (knows(d, View::any_order, s, lane) || is_told_by_update(s, lane, address)))
-    return Code::missing_order;
-  if (morally_strong(d, s) || (tensor && frees(s.pc)) || is_executed(d, s, lane)) return std::nullopt;
+  const bool is_told = knows(d, View::any_order, s, lane);
+  const bool is_data = shares_volatile_data(d, s);
+  if (is_data && may_come_late(d, s) && (is_told || is_told_by_update(s, lane, address))) return Code::missing_order;
+  const bool by_chance = is_data && address >= shared_window && !is_told;
+  if (morally_strong(d, s) && !by_chance) return std::nullopt;
+  if ((tensor && frees(s.pc)) || is_executed(d, s, lane)) return std::nullopt;
   if (tensor && frees(d.pc) && is_loaded(d, s)) return std::nullopt;
   if (tensor && follows(d, s, v.of[View::any_order])) return Code::missing_tensor_fence;
   if (s.fenced_init && knows(d, View::any_order, s, lane)) return std::nullopt;
@@ -48,7 +51,7 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
   if (knows(d, View::any_scope, s, lane)) return reuses ? Code::loose_reuse : Code::narrow_scope;
   // A stage whose reader multiplied what it read, by wgmma, and was released behind the product by another thread.
   if (d.operation && !s.operation && !writes(s.kind) && knows(v.of[View::executed], s, lane)) return Code::loose_reuse;
-  if (!d.operation && is_narrow(d, s)) return Code::narrow_scope;
+  if (!d.operation && !by_chance && is_narrow(d, s)) return Code::narrow_scope;
   if (knows(d, View::any_order, s, lane)) return tensor ? Code::missing_tensor_fence : Code::missing_order;
   const bool generated = launch_.program.generated;
   if (!d.operation && !s.operation && knows(d, View::collective, s, lane))
@@ -188,15 +191,19 @@ bool Races::is_guess(const Doer& d, const Site& s) const {
 }
 
 // Relaxed and volatile accesses do not race, and by .relaxed an author says that no order is meant. A volatile value
-// may come behind others by which its writer announces it, where no thread of the writer's CTA has fenced since it
-// wrote; and this reader decides nothing by what it finds.
-bool Races::may_come_late(const Doer& d, const Site& s) const {
+// that decides nothing is data. In shared memory it is there by chance where nothing orders the two: sums of a warp's
+// lanes without bar.warp.sync.
+bool Races::shares_volatile_data(const Doer& d, const Site& s) const {
   const bool relaxed = d.manner.order == Order::relaxed && s.manner.order == Order::relaxed;
-  if (!relaxed || d.operation || s.operation || d.kind != Access::read || s.kind != Access::write) return false;
-  if (s.who == d.who || !values_.is_volatile_data(d.pc)) return false;
+  return relaxed && !d.operation && !s.operation && d.kind == Access::read && s.kind == Access::write &&
+         values_.is_volatile_data(d.pc);
+}
+
+// Whether what its writer does behind may be seen before it: no thread of the writer's CTA has fenced since.
+bool Races::may_come_late(const Doer& d, const Site& s) const {
   const std::uint64_t writer = cta_number(s.who);
   const auto fences = fenced_.find(writer);
-  if (fences == fenced_.end()) return true;
+  if (s.who == d.who || fences == fenced_.end()) return s.who != d.who;
   for (const Scope scope : {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys}) {
     if (includes(scope, writer, cta_number(d.who)) && fences->second[static_cast<std::size_t>(scope)] > s.made)
       return false;
