@@ -246,6 +246,19 @@ TEST_CASE("declarations, statements and their places") {
   CHECK(f.body[5].place == Place{Name("t.ptx"), 9, 4});
 }
 
+TEST_CASE("integers of directives are in decimal, however they are spelled") {
+  const ir::Lowered lowered = ir::lower(
+      syntax::parse(".version 8.0\n.target sm_80\n.file 0x2 \"a.cu\"\n"
+                    ".entry k(.param .u64 .ptr .align 020 p) .maxntid 0X20U, 0b10, 010 { .loc 2 011 0x3; ret; }\n")
+          .tree);
+  REQUIRE(lowered.diagnostics.empty());
+  const ir::Function& f = lowered.module.functions[0];
+  CHECK(f.directives == std::vector<std::string>{".maxntid 32, 2, 8"});
+  CHECK(f.parameters[0].pointer == ".ptr .align 16");
+  CHECK(f.locations[0].line == 9);
+  CHECK(lowered.module.texts == std::vector<std::string>{".file 2 \"a.cu\""});
+}
+
 TEST_CASE("an edited tree lowers as it prints") {
   auto tree = syntax::parse(cat(header, ".entry k() { ret; }")).tree;
   for (syntax::NodeId id = 0; id < tree.nodes().size(); ++id) {

@@ -25,6 +25,7 @@ const char* wrong(Code code) {
     case Code::missing_proxy_fence: return "the two use different proxies, and no proxy fence stands between";
     case Code::missing_tensor_fence:
     case Code::no_tensor_fence: return "tcgen05.fence is missing before or behind what orders the two threads";
+    case Code::missing_init_fence: return "the copy does so by the async proxy, and no fence stands between";
     case Code::missing_wait: return "that finishes by itself, and nobody on the way here waited for it";
     case Code::stage_reused: return "nothing says that the reader is done";
     case Code::loose_reuse: return "what orders the two lacks a proxy fence, or a scope with both threads";
@@ -54,6 +55,10 @@ const char* mend(Code code, bool of_map) {
       return of_map ? "fence.proxy.tensormap::generic: .release by the writer, and .acquire of the map's 128 bytes by "
                       "the thread that begins the copy"
                     : "fence.proxy.async by the writer, before it releases, or by the thread that begins the operation";
+    case Code::missing_init_fence:
+      return "fence.mbarrier_init.release.cluster or fence.proxy.async behind mbarrier.init, in front of what tells "
+             "the "
+             "other threads of it";
     case Code::missing_tensor_fence:
     case Code::no_tensor_fence:
       return "tcgen05.fence::before_thread_sync, then the synchronisation, then tcgen05.fence::after_thread_sync; "

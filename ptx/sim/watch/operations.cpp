@@ -66,6 +66,13 @@ void Races::touch_again(Doer& d, std::uint32_t site, std::uint64_t address, std:
   asked_ = {d.view, d.begun, window, d.asks};
 }
 
+// A copy completes by the async proxy, and an mbarrier is made by the generic one.
+bool Races::lacks_init_fence(const Doer& d, const Site& s, int lane) const {
+  const Program& program = launch_.program;
+  return program.is(d.pc, isa::Trait::async_proxy) && program.is(s.pc, isa::Trait::begins_mbarrier) && !s.fenced_init &&
+         knows(d, View::base, s, lane) && !knows(d.view->of[View::async_shared], s, lane);
+}
+
 // Whoever begins an operation knows who made the mbarriers that it signals; arrivals need no order among each other.
 void Races::signals(const Operation& o, const Ongoing& ongoing) {
   constexpr std::uint32_t bytes = 8;
@@ -83,8 +90,13 @@ void Races::signals(const Operation& o, const Ongoing& ongoing) {
                  ongoing.begun};
     const TouchBlock& block = plane_.block(address, bytes, sets_);
     sets_.each(block.cells[address % TouchBlock::bytes >> block.shift].writes, [&](std::uint32_t site, Mask mask) {
-      if (sites_[site].manner.order != Order::weak) return;
-      for (; mask; mask &= mask - 1) judge(d, sites_[site], std::countr_zero(mask), address);
+      const Site& s = sites_[site];
+      if (s.manner.order != Order::weak) return;
+      for (; mask; mask &= mask - 1) {
+        const int lane = std::countr_zero(mask);
+        judge(d, s, lane, address);
+        if (lacks_init_fence(d, s, lane)) report(Code::missing_init_fence, d, s, lane, address);
+      }
     });
   }
 }

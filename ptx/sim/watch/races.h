@@ -309,6 +309,7 @@ class Races final : public Observer {
   bool is_executed(const Doer& doer, const Site& site, int lane) const;
   bool is_equal(const Doer& doer, const Site& site, int lane, Code code) const;
   bool is_guess(const Doer& doer, const Site& site) const;
+  bool lacks_init_fence(const Doer& doer, const Site& site, int lane) const;
   bool shares_volatile_data(const Doer& doer, const Site& site) const;
   bool may_come_late(const Doer& doer, const Site& site) const;
   bool is_narrow(Doer doer, Site site) const;
