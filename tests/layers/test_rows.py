@@ -44,6 +44,7 @@ TELLS_APART = {
     "ptx/sim/exec/fragment_tables.cpp": "which figures of the manual show the fragments",
     "ptx/sim/exec/matrix_memory.cpp": "the same",
     "ptx/sim/watch/product_fences.cpp": "a rule about moves",
+    "ptx/sim/watch/text_values.cpp": "a rule about moves and compare-and-swaps",
 }
 
 
