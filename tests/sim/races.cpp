@@ -97,6 +97,24 @@ TEST_CASE("the places of accesses that are over are let go, and a race behind ma
 }
 
 // What each of them has released to the counter is one thing to who reads it: else this takes minutes.
+// Each store that were compared with all before it would take minutes.
+TEST_CASE("a thousand CTAs that store one constant") {
+  const auto store = [](std::string_view value) {
+    const std::string text = cat(
+        ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p) {\n.reg .pred %p<2>; .reg "
+        ".b32 %r<4>; .reg .b64 %rd<2>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, %tid.x;\nsetp.eq.u32 %p1, %r1, 0;\n"
+        "@%p1 bra done;\nmov.u32 %r2, %ctaid.x;\nst.global.u32 [%rd1], ",
+        value, ";\ndone: ret;\n}\n");
+    sim_test::Fixture f;
+    f.grid = {1056, 1, 1}, f.block = {256, 1, 1};
+    f.arguments = {{"out", "4", {}}};
+    return sim_test::run(text, f, {.checks = *sim::checks_named("all")}).diagnostics;
+  };
+  CHECK(store("1").empty());
+  REQUIRE(!store("%r2").empty());
+  CHECK(store("%r2")[0].code == Code::data_race);
+}
+
 TEST_CASE("a thousand CTAs that meet by a counter") {
   const auto meet = [](std::string_view before, std::string_view after) {
     const std::string text = cat(

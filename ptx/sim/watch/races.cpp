@@ -393,7 +393,10 @@ bool Races::is_known(Doer& d, std::uint32_t site, std::uint64_t address) const {
 // is forgotten. Of a strong one that does not follow, since others may come unordered and be right.
 void Races::write_cell(Doer& d, std::uint32_t site, TouchCell& cell, std::uint64_t address) {
   if (cell.reads) check(d, cell.reads, address);
-  if (std::exchange(equal_, false)) return sets_.drop(cell.reads), void(cell = {add(d, cell.writes, site), 0});
+  if (std::exchange(equal_, false)) {
+    if (std::exchange(replaces_, false)) sets_.drop(std::exchange(cell.writes, 0));
+    return sets_.drop(cell.reads), void(cell = {add(d, cell.writes, site), 0});
+  }
   if (d.manner.order == Order::weak) {
     sets_.drop(cell.reads), sets_.drop(cell.writes);
     cell = {site << 5 | static_cast<Touches>(d.lane), 0};

@@ -415,6 +415,7 @@ class Races final : public Observer {
   std::vector<WentOn> went_on_;      // of warps of clusters that are over
   const Touch* touching_ = nullptr;  // a store, while it is judged
   bool equal_ = false;               // it writes beside another lane's store of the same value
+  bool replaces_ = false;            // of another warp, by a constant: thousands may, and the last stands for them
   Known memo_clock_;                 // knows all lanes of memo_site_
   std::uint32_t memo_site_ = 0;
   std::map<ChannelKey, Meeting> meetings_;

@@ -12,7 +12,10 @@ namespace ptx::sim {
 
 void Races::judge(const Doer& d, const Site& s, int lane, std::uint64_t address) {
   auto code = verdict(d, s, lane, address);
-  if (code && is_equal(d, s, lane, *code)) code = Code::equal_stores, equal_ = true;
+  if (code && is_equal(d, s, lane, *code)) {
+    code = Code::equal_stores, equal_ = true;
+    replaces_ |= s.who != d.who && values_.store_the_same(d.pc, s.pc);
+  }
   if (code == Code::missing_tensor_fence && !tensor_fences_) code = Code::no_tensor_fence;
   if (code) report(*code, d, s, lane, address);
 }
