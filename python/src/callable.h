@@ -61,7 +61,8 @@ class CallableType {
     return state == nullptr ? 0 : state->traverse(visit, arg);
   }
   static int clear(PyObject* self) {
-    if (Callable<State>::cast(self)->state != nullptr) state_of<State>(self) = State{};
+    State*& state = Callable<State>::cast(self)->state;
+    if (state != nullptr) delete std::exchange(state, new State);
     return 0;
   }
   static void destroy(PyObject* self) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -81,12 +82,26 @@ struct Chosen {
   std::vector<std::uint8_t> picks;  // of the tensors, in the function's order
 };
 
+using Rows = std::unordered_map<std::uint64_t, std::vector<std::shared_ptr<const Chosen>>>;  // by hash
+
 struct Table {
-  std::unordered_map<std::uint64_t, std::vector<std::shared_ptr<const Chosen>>> rows;  // by hash
+  Rows rows;
   std::size_t count = 0;
   std::shared_ptr<const Chosen> last;
   nb::object heeds, state;  // whether torch.autocast or the like is on; if so, a number for what it does
   bool asks = false;        // all calls go to Python
+
+  static inline std::unordered_set<Table*> all;
+  Table() { all.insert(this); }
+  ~Table() { all.erase(this); }
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+
+  // What it knew is the caller's to let go: that may run Python, which makes tables and deletes them.
+  Rows forget() {
+    last = nullptr, count = 0;
+    return std::exchange(rows, {});
+  }
 
   int traverse(visitproc visit, void* arg) const {
     Py_VISIT(heeds.ptr());
@@ -266,6 +281,12 @@ void remember_derivative(nb::handle choice, nb::tuple tensors, nb::dict options,
   keep(table, call.look, options, row);
 }
 
+// All such functions forget what calls did; the next ones ask Python.
+void forget_launches() {
+  std::vector<Rows> known;
+  for (Table* const table : Table::all) known.push_back(table->forget());
+}
+
 // 0: somebody else wants to see the tensors, or they are not all of torch; 1: autograd alone does; 2: nobody does.
 int who_sees(const nb::tuple& tensors) {
   Call call;
@@ -288,6 +309,7 @@ void init_choice(nb::module_& m) {
   m.def("remember_launches", &remember_launches, nb::arg("choice"), nb::arg("tensors"), nb::arg("out").none(),
         nb::arg("options"), nb::arg("function"));
   m.def("spoil_launches", &LaunchNotes::spoil, "Says that something else than launches touches memory");
+  m.def("forget_launches", &forget_launches, "Makes the next call of each function of tensors ask Python");
   m.def("remember_derivative", &remember_derivative, nb::arg("choice"), nb::arg("tensors"), nb::arg("options"),
         nb::arg("function"), nb::arg("picks"));
   m.def(

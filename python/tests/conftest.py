@@ -1,11 +1,11 @@
-"""What every test here shares: a cache folder of the run's own, and numbers that are the same on every run.
+"""What every test here shares: a cache folder of the run's own, numbers that are the same on every run, and functions of tensors that
+choose their kernels anew, whatever tests before it have called.
 
 Each test draws from generators that begin at its name, alone or beside others. `PYPTX_TEST_SEED=7` takes other numbers, and other examples
 of hypothesis, to look for what these do not show.
 """
 
 import atexit
-import gc
 import os
 import random
 import shutil
@@ -34,6 +34,8 @@ def pytest_runtest_setup(item):
     np.random.seed(seed)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(seed)
+    if "pyptx._core" in sys.modules:
+        sys.modules["pyptx._core"].forget_launches()
 
 
 @pytest.fixture
@@ -53,25 +55,3 @@ def asked(monkeypatch):
 
         monkeypatch.setattr(owner, "_choose", counted)
     return seen
-
-
-@pytest.fixture
-def nothing_remembered():
-    """Functions of tensors choose their kernels at each call, as a test changes what they choose by."""
-    from pyptx import _core
-    from pyptx.kernels._target import simulated
-
-    _core.ask_python(simulated.choices, True)
-    yield
-    _core.ask_python(simulated.choices, False)
-
-
-@pytest.fixture
-def gradients_choose_anew():
-    """So do the gradients that earlier tests of this process asked for."""
-    from pyptx import _core
-
-    choices = [each for each in gc.get_objects() if issubclass(type(each), _core.Choice)]
-    _core.ask_python(choices, True)
-    yield
-    _core.ask_python(choices, False)

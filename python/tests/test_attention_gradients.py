@@ -121,7 +121,7 @@ def test_registers_of_short_sequences(width, masks, recwarn):
     ],
     ids=str,
 )
-def test_few_queries_in_parts(device, shape, options, monkeypatch, gradients_choose_anew):
+def test_few_queries_in_parts(device, shape, options, monkeypatch):
     parts, parts_of = [], gradient.parts_of
     monkeypatch.setattr(gradient, "parts_of", lambda *given: parts.append(parts_of(*given)) or parts[-1])
     batch, heads, shared, queries, keys, width, values = shape

@@ -35,6 +35,20 @@ def test_a_call_like_an_earlier_one_asks_nobody(asked):
     assert asked == []
 
 
+def test_what_is_forgotten_is_chosen_anew(asked):
+    def derive():
+        needs = x.clone().requires_grad_()
+        return torch.autograd.grad(kernels.rms_norm(needs, w).sum(), needs)
+
+    _, gradient = product(a, b), derive()
+    asked.clear()
+    _core.forget_launches()
+    assert near(kernels.matmul(a, b), a.double() @ b.double()) and torch.equal(*derive(), *gradient)
+    assert asked == ["Matmul", "RowFunction"]
+    product(a, b), derive()
+    assert len(asked) == 2
+
+
 OTHERS = {
     "other sizes": lambda: (kernels.matmul(a[:17], b), a[:17].double() @ b.double()),
     "other strides": lambda: (kernels.matmul(a, b.T.contiguous().T), a.double() @ b.double()),

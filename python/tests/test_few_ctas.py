@@ -369,7 +369,7 @@ ROWS = {
 
 @pytest.mark.parametrize(("n", "dtype", "packed"), [(1000, torch.float32, False), (12290, torch.bfloat16, False), (20488, torch.bfloat16, False), (20488, torch.bfloat16, True), (16386, torch.float32, False)])  # fmt: skip
 @pytest.mark.parametrize("name", ROWS)
-def test_rows(name, n, dtype, packed, monkeypatch, nothing_remembered):
+def test_rows(name, n, dtype, packed, monkeypatch):
     """Five rows of one cluster, forward and backward, of vectors of 4 to 16 bytes: two turns of a ring of two rows, and one more."""
     for module in ("pyptx.kernels._call", "pyptx.kernels.norm"):
         monkeypatch.setattr(sys.modules[module], "has_clusters", lambda tensor: True)

@@ -107,7 +107,7 @@ def test_rows_above_32_k(name, n, clusters, monkeypatch):
 
 
 @pytest.fixture
-def split(monkeypatch, nothing_remembered):
+def split(monkeypatch):
     """The module that says how threads share a row, as on a GPU with clusters; what a test changes there, kernels made in it know."""
     for module in (sys.modules["pyptx.kernels._call"], sys.modules["pyptx.kernels.norm"]):
         monkeypatch.setattr(module, "has_clusters", lambda tensor: True)

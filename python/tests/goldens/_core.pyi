@@ -444,6 +444,9 @@ def remember_launches(choice: object, tensors: tuple, out: object | None, option
 def spoil_launches() -> None:
     """Says that something else than launches touches memory"""
 
+def forget_launches() -> None:
+    """Makes the next call of each function of tensors ask Python"""
+
 def remember_derivative(choice: object, tensors: tuple, options: dict, function: object, picks: Sequence[int]) -> None: ...
 
 def ask_python(choices: Sequence[object], asks: bool) -> None: ...
