@@ -12,9 +12,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.custom_derivatives import SymbolicZero
 from jax.experimental.custom_partitioning import custom_partitioning
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from pyptx import _core
 from pyptx.body.frozen import frozen
@@ -373,14 +372,29 @@ def _by_rows(site, function, count, batched, arrays):
 
 def _partitioned(site: Site):
     """Where rows are independent, each device runs the kernel on its own: nothing is gathered."""
-    kernel = site.kernel
-    symbol = kernel.batch
-    if symbol is None or symbol in GRID_AXES:
+    symbol, inputs = _rows_of(site.kernel), site.kernel.in_specs
+    if symbol is None:
         return site.launch
-    function = custom_partitioning(lambda *arrays: site.launch(*arrays))
+
+    def local(rows, *arrays):
+        size = next(a.shape[0] for a, tile in zip(arrays, inputs, strict=True) if symbol in tile.symbolic_dims)
+        return site.with_sizes({symbol: size}).launch(*arrays)
+
+    return _by_rows_of_devices(symbol, inputs, site.results, site.launch, local)
+
+
+def _rows_of(kernel) -> str | None:
+    """The symbol of rows that have nothing to do with each other."""
+    return None if kernel.batch in GRID_AXES else kernel.batch
+
+
+def _by_rows_of_devices(symbol: str, inputs, results, whole, local):
+    """`whole(*arrays)`, which each device makes of its own rows by `local(axes, *arrays)`; `axes`: of the mesh, by which rows are spread,
+    or None.  `inputs` and `results` are Tiles; what has no rows is whole on each device."""
+    function = custom_partitioning(lambda *arrays: whole(*arrays))
 
     def rows_of(shapes):
-        for tile, shape in zip(kernel.in_specs, shapes, strict=True):
+        for tile, shape in zip(inputs, shapes, strict=True):
             if symbol in tile.symbolic_dims and len(shape.sharding.spec) > 0:
                 return shape.sharding.spec[0]
         return None
@@ -391,29 +405,39 @@ def _partitioned(site: Site):
             for tile in tiles
         ]
 
-    def partition(mesh, arguments, results):
+    def partition(mesh, arguments, _):
         rows = rows_of(arguments)
 
-        def local(*arrays):
-            size = next(
-                a.shape[0] for a, tile in zip(arrays, kernel.in_specs, strict=True) if symbol in tile.symbolic_dims
-            )
-            return site.with_sizes({symbol: size}).launch(*arrays)
+        def own(*arrays):
+            with jax.sharding.use_abstract_mesh(_all_manual(mesh)):
+                return local(rows, *arrays)
 
-        return mesh, local, shardings(mesh, site.results, rows), tuple(shardings(mesh, kernel.in_specs, rows))
+        return mesh, own, shardings(mesh, results, rows), tuple(shardings(mesh, inputs, rows))
 
-    def infer(mesh, arguments, results):
-        return shardings(mesh, site.results, rows_of(arguments))
+    def infer(mesh, arguments, _):
+        return shardings(mesh, results, rows_of(arguments))
 
-    names, whole = _factors(kernel, [*kernel.in_specs, *site.results], symbol)
-    rule = f"{', '.join(names[: len(kernel.in_specs)])} -> {', '.join(names[len(kernel.in_specs) :])}"
+    names, whole_axes = _factors([*inputs, *results], symbol)
     function.def_partition(
-        partition=partition, infer_sharding_from_operands=infer, sharding_rule=rule, need_replication_factors=whole
+        partition=partition,
+        infer_sharding_from_operands=infer,
+        sharding_rule=f"{', '.join(names[: len(inputs)])} -> {', '.join(names[len(inputs) :])}",
+        need_replication_factors=whole_axes,
     )
-    return function
+    return lambda *arrays: (whole if _is_manual() else function)(*arrays)
 
 
-def _factors(kernel, tiles, symbol) -> tuple[list[str], tuple[str, ...]]:
+def _is_manual() -> bool:
+    """Whether the program is that of one device, at least along some axes of the mesh: then JAX knows no rule for the others."""
+    return AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types
+
+
+def _all_manual(mesh):
+    abstract = mesh.abstract_mesh
+    return abstract.update_axis_types(dict.fromkeys(abstract.axis_names, AxisType.Manual))
+
+
+def _factors(tiles, symbol) -> tuple[list[str], tuple[str, ...]]:
     """Shardy's names of the dimensions of each tensor; only `symbol` may be split, the others are whole on each device."""
     names, whole = [], []
     for tensor, tile in enumerate(tiles):
@@ -441,6 +465,46 @@ def gradients(of, saved, cotangents, keywords) -> tuple:
     return made[: of.with_gradient] + (None,) * (of.inputs - of.with_gradient)
 
 
+def _backward(of, keywords):
+    """`gradients`, as a function of what is saved and of the cotangents.  If the rows of the forward have nothing to do with each other, each device
+    makes the gradients of its own; those of an input that has no rows are added up."""
+    forward = of.forward_kernel
+    symbol, outputs = _rows_of(forward), forward.out_specs
+    if symbol is None or not all(symbol in tile.symbolic_dims for tile in outputs):
+        return lambda saved, cotangents: gradients(of, saved, cotangents, keywords)
+    results = forward.in_specs[: of.with_gradient]
+    others = (None,) * (of.inputs - of.with_gradient)
+
+    def plain(*arrays):
+        return list(gradients(of, arrays[:split], arrays[split:], keywords)[: len(results)])
+
+    def local(rows, *arrays):
+        return [
+            made if rows is None or symbol in tile.symbolic_dims else jax.lax.psum(made, rows)
+            for made, tile in zip(plain(*arrays), results, strict=True)
+        ]
+
+    inputs = of.residuals(forward.in_specs, outputs)
+    split, inputs = len(inputs), (*inputs, *outputs[: of.gradients_given])
+    spread = jax.custom_batching.custom_vmap(_by_rows_of_devices(symbol, inputs, results, plain, local))
+
+    @spread.def_vmap
+    def rule(count, batched, *arrays):
+        made = jax.vmap(plain, [0 if each else None for each in batched], axis_size=count)(*arrays)
+        return made, [True] * len(results)
+
+    function = jax.custom_jvp(lambda *arrays: spread(*arrays))
+    function.defjvp(lambda primals, tangents: jax.jvp(plain, primals, tangents))
+
+    def backward(saved, cotangents):
+        arrays = *saved, *cotangents[: of.gradients_given]
+        if any(isinstance(each, jax.core.Tracer) for each in arrays):
+            return (*function(*arrays), *others)
+        return gradients(of, saved, cotangents, keywords)
+
+    return backward
+
+
 def refuse_gradients(of, wanted):
     """LaunchTypeError where a derivative is wanted for an input that has none, if the kernel does not leave it 0."""
     if not of.refuses_others:
@@ -450,6 +514,19 @@ def refuse_gradients(of, wanted):
         raise LaunchTypeError(
             f"{of.forward_kernel.__name__}: argument `{name}` gets no gradient: pass jax.lax.stop_gradient of it"
         )
+
+
+def _guard(of, index: int):
+    """The function that returns its array, the input of this index, and has no derivative where the input has none.  (custom_vjp tells
+    which derivatives are wanted, but not in a shard_map outside of jit.)"""
+    guard = jax.custom_jvp(lambda array: array)
+
+    @guard.defjvp
+    def refuse(primals, tangents):
+        refuse_gradients(of, [each == index for each in range(of.inputs)])
+        return primals[0], jax.numpy.zeros_like(tangents[0])
+
+    return lambda array: guard(array) if isinstance(array, jax.core.Tracer) else array
 
 
 def _arrays(values) -> list:
@@ -467,19 +544,16 @@ def differentiable(of, keywords):
         return of.forward_kernel(*_arrays(arrays), **keywords)
 
     def run(*primals):
-        refuse_gradients(of, [each.perturbed for each in primals])
-        arrays = _arrays([each.value for each in primals])
+        arrays = _arrays(primals)
         results = function(*arrays)
         return results, of.residuals(arrays, results)
 
     def back(saved, cotangents):
-        cotangents = cotangents if isinstance(cotangents, tuple) else (cotangents,)
-        whole = [
-            jax.numpy.zeros(each.shape, each.dtype) if isinstance(each, SymbolicZero) else each for each in cotangents
-        ]
-        return gradients(of, saved, whole, keywords)
+        return backward(saved, cotangents if isinstance(cotangents, tuple) else (cotangents,))
 
-    function.defvjp(run, back, symbolic_zeros=True)  # so that `run` is told which arrays a derivative is wanted for
+    function.defvjp(run, back)
+    backward = _backward(of, keywords)
+    guards = [_guard(of, index) for index in range(of.with_gradient, of.inputs)]
 
     def call(*arrays):
         try:  # outside of the function, so that the gradient of what all devices have is the sum of theirs
@@ -487,6 +561,7 @@ def differentiable(of, keywords):
         except TypeError:  # JAX would print the value
             _check_all(of.forward_kernel, arrays)
             raise
-        return function(*arrays)
+        others = [guard(array) for guard, array in zip(guards, arrays[of.with_gradient :], strict=True)]
+        return function(*arrays[: of.with_gradient], *others)
 
     return call
