@@ -6,6 +6,7 @@ import functools
 import inspect
 import sys
 
+import numpy
 import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
@@ -13,6 +14,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 from test_attention import near, reference, tensors  # noqa: E402
 
 from pyptx import kernels  # noqa: E402
+from pyptx.errors import LaunchValueError  # noqa: E402
 
 MODULE = sys.modules["pyptx.kernels.attention"]
 CHOICE = sys.modules["pyptx.kernels._attention.choice"]
@@ -132,6 +134,66 @@ def test_gradients_around_vmap():
         got, torch.func.grad(loss, (1, 2, 3))(exact, *[each.double() for each in given]), strict=True
     ):
         assert (one.double() - wanted).norm() <= 2e-2 * wanted.norm()
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("length", [40, 150])
+def test_many_at_once_are_one_launch_of_each_kernel(target, length):
+    """vmap makes one of the sequences of all, in torch and in JAX."""
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    numbers = tensors("cpu", (3, 1, 2, length, 64), (3, 1, 2, length, 64), (3, 1, 2, length, 64))
+    arrays = [jax.numpy.asarray(each.float().numpy(), jax.numpy.bfloat16) for each in numbers]
+
+    def loss(*given):
+        return (plain(*given) ** 2).sum()
+
+    def slopes(*given):
+        return jax.grad(loss, (0, 1, 2))(*given)
+
+    exact = [each.double().flatten(0, 1).requires_grad_() for each in numbers]
+    wanted = torch.autograd.grad((reference(*exact, causal=True)[0] ** 2).sum(), exact)
+    with kernels.simulated_target(target):
+        one, all_ = (
+            jax.jit(each).lower(*given).as_text().count("pyptx_launch")
+            for each, given in ((slopes, [each[0] for each in arrays]), (jax.vmap(slopes), arrays))
+        )
+        assert one == all_
+        for got, want in zip(jax.vmap(slopes)(*arrays), wanted, strict=True):
+            near(torch.tensor(got.astype("float32").tolist()), want.unflatten(0, (3, 1)), 2e-2)
+        for got, want in zip(torch.vmap(torch.func.grad(loss, (0, 1, 2)))(*numbers), wanted, strict=True):
+            near(got, want.unflatten(0, (3, 1)), 2e-2)
+
+
+def test_arrays_that_are_not_of_torch_on_gpus_before_hopper():
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    (q,) = tensors("cpu", (1, 2, 24, 64))
+    array = jax.numpy.asarray(q.float().numpy(), jax.numpy.bfloat16)
+    with kernels.simulated_target("sm_80"):
+        for given in (array, numpy.asarray(array)):
+            for mask in (None, numpy.ones((24, 24), bool)):
+                got = kernels.attention(given, given, given, mask=mask)
+                near(torch.tensor(got.astype("float32").tolist()), reference(*(q.double(),) * 3)[0])
+
+
+def test_without_keys_sinks_have_a_gradient():
+    (q,), sinks = tensors("cpu", (1, 2, 0, 64)), torch.zeros(2, requires_grad=True)
+    o = kernels.attention(q, q, q, sinks=sinks)
+    assert o.dtype == q.dtype and torch.equal(torch.autograd.grad(o.sum(), sinks)[0], torch.zeros(2))
+
+
+def test_a_mask_on_another_device_is_refused():
+    (q,) = tensors("cpu", (1, 2, 24, 64))
+    with pytest.raises(LaunchValueError, match="attention: mask is on cpu as q is, not on meta"):
+        kernels.attention(q, q, q, mask=torch.ones(24, 24, dtype=torch.bool, device="meta"))
+
+
+def test_numbers_of_functionalize_are_not_read():
+    (q, k), lengths = tensors("cpu", (2, 2, 1, 64), (2, 2, 40, 64)), torch.tensor([3, 30], dtype=torch.int32)
+
+    def call(q, k, lengths):
+        return kernels.attention(q, k, k, lengths=lengths)
+
+    assert torch.equal(torch.func.functionalize(call)(q, k, lengths), call(q, k, lengths))
 
 
 def test_autocast():

@@ -325,6 +325,68 @@ def test_a_row_parallel_kernel_is_partitioned_without_a_gather(mesh):
     assert "all-gather" in plain.lower(sharded, whole).compile().as_text()
 
 
+def test_second_derivatives_of_rows_that_are_spread(mesh):
+    """Of a backward that has derivatives itself, which each device makes for its own rows."""
+    from pyptx import kernels
+
+    def slopes(product):
+        def slope(x, w):
+            return sum((each**2).sum() for each in jax.grad(lambda *given: (product(*given) ** 3).sum(), (0, 1))(x, w))
+
+        return jax.jit(jax.grad(slope, (0, 1)))
+
+    x, w = values(len(mesh.devices) * 4, 16), values(16, 24, seed=1)
+    spread = jax.device_put(x, NamedSharding(mesh, PartitionSpec("rows")))
+    for got, wanted in zip(slopes(kernels.matmul)(spread, w), slopes(jnp.matmul)(x, w), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=3e-2, atol=3e-2 * float(abs(wanted).max()))
+
+
+def test_inputs_without_a_gradient_are_refused_outside_of_jit_too(mesh):
+    from pyptx import kernels
+
+    spec = PartitionSpec("rows"), PartitionSpec()
+    given = values(mesh.devices.size, 6, 32), values(6, 16, seed=1)
+    x, table = (jax.device_put(each, NamedSharding(mesh, how)) for each, how in zip(given, spec, strict=True))
+    run = jax.shard_map(lambda x, t: kernels.rope(x, t, t), mesh=mesh, in_specs=spec, out_specs=PartitionSpec("rows"))
+    with jax.set_mesh(mesh):
+        for function in (run, jax.jit(run)):
+            assert jax.grad(lambda x, function=function: function(x, table).sum())(x).shape == x.shape
+            with pytest.raises(LaunchTypeError, match="rope: argument `COS` gets no gradient: .*stop_gradient"):
+                jax.grad(lambda t, function=function: function(x, t).sum())(table)
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "matmul", "attention", "losses"])
+def test_gradients_have_the_types_of_what_they_are_gradients_of(name, mesh):
+    """Also where types say how arrays are spread, as on a mesh that jax.make_mesh makes by itself."""
+    from pyptx import kernels
+
+    target = jnp.arange(3)
+    function, *more = {
+        "rms_norm": (kernels.rms_norm, values(64, seed=1)),
+        "matmul": (kernels.matmul, values(64, 24, seed=1)),
+        "attention": (lambda x: kernels.attention(*(x[:, None].astype("float16"),) * 3, causal=True),),
+        "losses": (
+            lambda x: kernels.cross_entropy(x, jnp.broadcast_to(target, x.shape[:2]), dim=-1, reduction="none"),
+        ),
+    }[name]
+
+    def slopes(*arrays):
+        return jax.grad(lambda *given: (function(*given).astype("float32") ** 2).sum(), tuple(range(len(arrays))))(
+            *arrays
+        )
+
+    given = values(mesh.devices.size, 3, 64), *more
+    spread = [NamedSharding(mesh, PartitionSpec(*["rows"][: array.ndim == 3])) for array in given]
+    with jax.set_mesh(mesh):
+        arrays = [jax.device_put(array, how) for array, how in zip(given, spread, strict=True)]
+        run = jax.jit(slopes)
+        found = run(*arrays)
+        assert "all-gather" not in run.lower(*arrays).compile().as_text()
+        assert [jax.typeof(each) for each in found] == [jax.typeof(each) for each in arrays]
+    for got, wanted in zip(found, slopes(*given), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=3e-2, atol=1e-2)
+
+
 def test_columns_that_are_sharded_are_gathered_first(mesh):
     x, w = values(16, 32), values(32, seed=1)
     if 32 % mesh.devices.size:

@@ -13,6 +13,11 @@ from pyptx import kernels  # noqa: E402
 ANGLES = np.linspace(0, 3, 16) * np.arange(1, 7)[:, None]
 SCALE, SHIFT = np.linspace(0.5, 1, 32), np.linspace(-1, 1, 32)
 
+
+def half(x):
+    return x.half() if hasattr(x, "half") else x.astype("float16")
+
+
 # name: a function of x (any, 6, 32), whose rows are the first dimensions, and the constants that it takes besides
 FUNCTIONS = {
     "rms_norm": (lambda x, w: kernels.rms_norm(x, (32,), w), SCALE),
@@ -28,6 +33,7 @@ FUNCTIONS = {
     "quantize_fp8": (lambda x: kernels.quantize_fp8(x)[1],),
     "matmul": (lambda x, w, b: kernels.matmul(x, w, bias=b, activation="silu"), np.eye(32, 24) + 0.5, np.ones(24)),
     "matmul, swiglu": (lambda x, w: kernels.matmul(x, w, activation="swiglu"), np.eye(32, 48) + 0.5),
+    "attention": (lambda x: kernels.attention(*(half(x)[:, None],) * 3, causal=True),),
 }  # fmt: skip
 functions = pytest.mark.parametrize("name", list(FUNCTIONS))
 differentiable = pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "quantize_fp8"])
@@ -137,25 +143,81 @@ def test_gradients_of_jax(name, jax):
     near(jax.jit(jax.vmap(slope))(x[:, None])[:, 0], wanted)
 
 
-@differentiable
-def test_shard_map(name, jax):
-    """Rows, and their gradients, stay where they are."""
-    devices = jax.devices("cpu")
-    if len(devices) < 2:
-        pytest.skip("skipped: one device")
-    mesh = jax.make_mesh((2,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,), devices=devices[:2])
-    spec = jax.sharding.PartitionSpec
+@pytest.fixture(params=[1, 2], ids=["one axis", "two axes"])
+def mesh(jax, request):
+    """Two devices of an axis called rows, and as many of another one."""
+    devices, count = jax.devices("cpu"), 2**request.param
+    if len(devices) < count:
+        pytest.skip("skipped: too few devices")
+    shape, axes = ((2,), ("rows",)) if request.param == 1 else ((2, 2), ("rows", "others"))
+    return jax.make_mesh(shape, axes, axis_types=(jax.sharding.AxisType.Auto,) * len(axes), devices=devices[:count])
+
+
+def with_gradients(name: str, jax):
+    """The result, and the gradients of x and the constants that have some."""
     function, constants = given(name, jax.numpy.asarray)
+    of = tuple(range(1 + len(constants))) if name in SHARED else (0,)
 
     def both(x, *constants):
-        return function(x, *constants), jax.grad(lambda x: (function(x, *constants) ** 2).sum())(x)
+        slopes = jax.grad(lambda *arrays: (function(*arrays) ** 2).sum(), of)(x, *constants)
+        return function(x, *constants), slopes[0], list(slopes[1:])
 
+    return both, constants
+
+
+SHARED = ("rms_norm", "layer_norm", "add_rms_norm", "matmul", "matmul, swiglu")  # whose constants have gradients
+
+
+@differentiable
+def test_shard_map(name, jax, mesh):
+    """Rows, and their gradients, stay where they are; also outside of jit, and where shard_map has some axes of the mesh."""
+    spec = jax.sharding.PartitionSpec
+    both, constants = with_gradients(name, jax)
     specs = spec("rows"), *(spec() for _ in constants)
-    run = jax.jit(jax.shard_map(both, mesh=mesh, in_specs=specs, out_specs=spec("rows")))
-    text = run.lower(numbers(), *constants).compile().as_text()
-    assert "all-gather" not in text and "all-reduce" not in text
-    for got, wanted in zip(run(numbers(), *constants), both(numbers(), *constants), strict=True):
-        near(got, wanted)
+    run = jax.shard_map(
+        lambda *arrays: both(*arrays)[:2], mesh=mesh, in_specs=specs, out_specs=spec("rows"), axis_names={"rows"}
+    )
+    wanted = both(numbers(), *constants)[:2]
+    if len(mesh.axis_names) == 1:
+        text = jax.jit(run).lower(numbers(), *constants).compile().as_text()
+        assert "all-gather" not in text and "all-reduce" not in text
+        for got, want in zip(run(numbers(), *constants), wanted, strict=True):
+            near(got, want)
+    for got, want in zip(jax.jit(run)(numbers(), *constants), wanted, strict=True):
+        near(got, want)
+
+
+@differentiable
+def test_rows_of_a_mesh_under_jit(name, jax, mesh):
+    """Each device makes the results and the gradients of its rows; gradients of what all have are added up, and nothing is gathered."""
+    sharding, spec = jax.sharding.NamedSharding, jax.sharding.PartitionSpec
+    both, constants = with_gradients(name, jax)
+    x = jax.device_put(numbers(), sharding(mesh, spec("rows")))
+    shared = [jax.device_put(each, sharding(mesh, spec())) for each in constants]
+    run = jax.jit(both)
+    text = run.lower(x, *shared).compile().as_text()
+    assert "all-gather" not in text and ("all-reduce" in text) == (name in SHARED)
+    for got, want in zip(jax.tree.leaves(run(x, *shared)), jax.tree.leaves(both(numbers(), *constants)), strict=True):
+        near(got, want)
+
+
+@differentiable
+def test_checkpoint_and_scan_and_export(name, jax):
+    from pyptx.jax_support import EXPORT_CHECKS
+
+    both, constants = with_gradients(name, jax)
+    x = numbers()
+    _, wanted, _ = both(x, *constants)
+    function, _ = given(name, jax.numpy.asarray)
+
+    def twice(x):
+        again = jax.checkpoint(lambda x: (function(x, *constants) ** 2).sum(), prevent_cse=False)
+        return jax.lax.scan(lambda total, _: (total + again(x), None), 0.0, None, length=2)[0]
+
+    slope = jax.jit(jax.grad(twice))
+    near(slope(x), 2 * wanted)
+    exported = jax.export.deserialize(jax.export.export(slope, disabled_checks=EXPORT_CHECKS)(x).serialize())
+    near(exported.call(x), 2 * wanted)
 
 
 @pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "matmul", "matmul, swiglu"])

@@ -244,6 +244,12 @@ def test_gradients_of_many_pulls_at_once(form):
         assert near(found, torch.autograd.functional.jacobian(wanted, x))
 
 
+def test_many_pulls_of_a_matrix_for_all_rows():
+    x, w = torch.randn(2, 3, 16), torch.randn(16, 4)
+    found = torch.autograd.functional.jacobian(lambda w: kernels.matmul(x, w), w, vectorize=True)
+    assert near(found, torch.autograd.functional.jacobian(lambda w: x @ w, w))
+
+
 def test_what_is_made_inside_of_a_target_remembers_nothing_there():
     calls, x = [], torch.randn(3, 64)
 

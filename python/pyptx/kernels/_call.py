@@ -514,6 +514,13 @@ def is_in_cpu(array) -> bool:
     return not getattr(array, "is_cuda", not hasattr(array, "__array_interface__"))
 
 
+def on_gpu(array) -> bool:
+    """Whether kernels run on a GPU for this array; those of JAX's values, which may be part of a program, where its programs run."""
+    if hasattr(array, "is_cuda"):
+        return array.is_cuda
+    return hasattr(array, "aval") and sys.modules["jax"].default_backend() == "gpu"
+
+
 @constant_for_compiler
 def of_hopper() -> bool:
     """Whether the GPU is a Hopper or a later one."""
@@ -596,7 +603,7 @@ def has_memory_apart(out, tensor) -> bool:
 def contents(tensor) -> list | None:
     """The numbers in the tensor, as nested lists, or None if they are on a GPU or a compiler traces."""
     numpy = type(tensor).__module__ == "numpy"
-    plain = type(tensor).__module__ == "torch" and tensor.device.type == "cpu" and address_of(tensor) is not None
+    plain = type(tensor).__module__ == "torch" and tensor.device.type == "cpu" and address_of(tensor)
     if not numpy and not plain:
         return None
     are_not_all()  # the next call may have other numbers
@@ -604,7 +611,8 @@ def contents(tensor) -> list | None:
 
 
 def address_of(tensor) -> int | None:
-    """The address of a tensor of torch, or None if it has no memory of its own, as the tensors of vmap and those that torch.compile traces."""
+    """The address of a tensor of torch, or None if it has no memory of its own, as the tensors of vmap and those that torch.compile traces; 0 of one
+    that functionalize stands for."""
     if compiling(tensor):
         return None
     try:

@@ -30,6 +30,7 @@ from pyptx.kernels._attention.arguments import (
     described,
     is_nothing,
     of_nothing,
+    packed,
     refuse_gradients,
     result_of,
     type_name,
@@ -284,7 +285,7 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
     if other:
         options = options | {"together": q.shape[1] if masks.flags[0] else 1}
     if other == "mma" or (other and (q.shape[3] > 192 or v.shape[3] > 128)):  # which takes packed tensors
-        q, k, v = (dense(each).contiguous() for each in (q, k, v))
+        q, k, v = (packed(dense(each)) for each in (q, k, v))
     if not differentiable and (few or (quicker and not other)):
         if other:
             return of_cache(q, k, v, masks, (None, None, None), sinks, None, None, None, lse, out)
@@ -316,7 +317,7 @@ def _masked(q, k, v, mask, masks: Masks, sinks, lse: bool, out):
     if is_nothing(q, k):
         return of_nothing(q, k, v, *(beside or (None,)), lse, out)
     other = bool(choice.other_than_hopper(q))
-    q, k, v = (dense(each).contiguous() if other else dense(each) for each in (q, k, v))
+    q, k, v = (packed(dense(each)) if other else dense(each) for each in (q, k, v))
     options = masks.options(width, keys - queries) | strides | {"together": 1}
     run = choice.made(
         q, "masked", type_name(q), choice.rounded(width), choice.rounded(values), *masks.flags, bool(beside), other,
@@ -389,7 +390,7 @@ def _ragged(q, k, v, masks: Masks, sinks, cu_seqlens, lse: bool, deterministic: 
         return of_nothing(q, k, v, *(beside or (None,)), lse, out)
     differentiable = out is None and (compiling(q) or _differentiated(q, k, v, *beside))
     other = choice.other_than_hopper(q) and "mma"
-    q, k, v = (dense(each).contiguous() if other else dense(each) for each in (q, k, v))
+    q, k, v = (packed(dense(each)) if other else dense(each) for each in (q, k, v))
     width, values = q.shape[2], v.shape[2]
     square = True if width == values else False  # noqa: SIM210
     key = (type_name(q), choice.rounded(width), choice.rounded(values), *masks.flags, True, square, None)

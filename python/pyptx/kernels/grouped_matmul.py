@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from pyptx import differentiable_kernel
-from pyptx.kernels._call import Remembered, check_arrays, copied_to, dense
+from pyptx.kernels._call import Remembered, check_arrays, copied_to, dense, on_gpu
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._matmul.arguments import check_ends, check_groups, check_one_matrix, width_of
 from pyptx.kernels._matmul.choice import grouped_kernel, parted_kernel
@@ -74,16 +74,18 @@ def grouped(a, b, offs, counts, scale_a, scale_b, out, *, activation):
     if columns != b.shape[1 if b_k_major else 2]:
         b = b.reshape((experts, 2, columns, k) if b_k_major else (experts, k, 2, columns))
     jax = sys.modules.get("jax")
-    on_gpu = jax is not None and isinstance(a, jax.Array) and jax.default_backend() == "gpu"
+    runs_on_gpu = on_gpu(a)
     size = 1 if scales else 2
     widths = width_of(k * size), width_of((k if b_k_major else columns) * size)
-    kernel = grouped_kernel(a.shape, experts, columns, str(a.dtype), b_k_major, *widths, on_gpu, masked, activation)
+    kernel = grouped_kernel(
+        a.shape, experts, columns, str(a.dtype), b_k_major, *widths, runs_on_gpu, masked, activation
+    )
     if out is not None:
         place = dense(out, False)
         kernel(a, b, *scales, ends, out=place.reshape(-1, columns))
         return out if place is out else copied_to("grouped_matmul", out, place)
     if jax is not None and not scales and isinstance(a, jax.Array):
-        kernel = differentiable(kernel, masked, activation, on_gpu)
+        kernel = differentiable(kernel, masked, activation, runs_on_gpu)
     return kernel(a, b, *scales, ends).reshape(shape)
 
 
@@ -101,9 +103,7 @@ def of_one_matrix(a, b, offs, out):
         made = grouped_in_torch.parted_product(a, b, offs)
     else:
         a, b, offs = (dense(each, False) for each in (a, b, offs))
-        jax = sys.modules.get("jax")
-        on_gpu = jax is not None and isinstance(a, jax.Array) and jax.default_backend() == "gpu"
-        made = parted(a, b, offs, on_gpu)
+        made = parted(a, b, offs, on_gpu(a))
     return made if out is None else copied_to("grouped_matmul", out, made)
 
 

@@ -124,7 +124,7 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
 
 def _called(kernel, site, arrays, *before):
     try:
-        results = site.call(*before, *arrays)
+        results = site.call(*before, *arrays) if before else _in_auto_axes(kernel, site.results, site.call, arrays)
     except TypeError:  # JAX would call an argument `arrays[0]`
         _check_all(kernel, arrays)
         raise
@@ -427,6 +427,23 @@ def _by_rows_of_devices(symbol: str, inputs, results, whole, local):
     return lambda *arrays: (whole if _is_manual() else function)(*arrays)
 
 
+def _in_auto_axes(kernel, results, function, arrays):
+    """`function(*arrays)`, also where types say how arrays are spread over a mesh (AxisType.Explicit): then the results are spread as the rows
+    are.  `results`: the Tiles of what the function returns."""
+    meshes = (jax.typeof(array).sharding.mesh for array in arrays)
+    mesh = next((mesh for mesh in meshes if AxisType.Explicit in mesh.axis_types), None)
+    if mesh is None:
+        return function(*arrays)
+    symbol, specs = _rows_of(kernel), kernel.in_specs
+    of_rows = [each for tile, each in zip(specs, arrays, strict=True) if symbol in tile.symbolic_dims]
+    rows = jax.typeof(of_rows[0]).sharding.spec[0] if of_rows else None
+
+    def sharding(tile):
+        return NamedSharding(mesh, PartitionSpec(*[rows if size == symbol else None for size in tile.shape]))
+
+    return jax.sharding.auto_axes(function, out_sharding=jax.tree.map(sharding, results))(*arrays)
+
+
 def _is_manual() -> bool:
     """Whether the program is that of one device, at least along some axes of the mesh: then JAX knows no rule for the others."""
     return AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types
@@ -554,6 +571,8 @@ def differentiable(of, keywords):
     function.defvjp(run, back)
     backward = _backward(of, keywords)
     guards = [_guard(of, index) for index in range(of.with_gradient, of.inputs)]
+    forward = of.forward_kernel
+    results = forward.out_specs[0] if len(forward.out_specs) == 1 else tuple(forward.out_specs)
 
     def call(*arrays):
         try:  # outside of the function, so that the gradient of what all devices have is the sum of theirs
@@ -562,6 +581,6 @@ def differentiable(of, keywords):
             _check_all(of.forward_kernel, arrays)
             raise
         others = [guard(array) for guard, array in zip(guards, arrays[of.with_gradient :], strict=True)]
-        return function(*arrays[: of.with_gradient], *others)
+        return _in_auto_axes(forward, results, function, (*arrays[: of.with_gradient], *others))
 
     return call

@@ -181,6 +181,10 @@ def check_integers(name: str, tensor, q):
     """Raises unless the tensor is int32 and on the device of q."""
     if type_name(described(name, tensor)) != "int32":
         raise LaunchTypeError(f"attention: {name} is of int32, not {type_name(tensor)}")
+    check_device(name, tensor, q)
+
+
+def check_device(name: str, tensor, q):
     if hasattr(q, "is_cuda") and hasattr(tensor, "is_cuda") and tensor.device != q.device:
         raise LaunchValueError(f"attention: {name} is on {q.device} as q is, not on {tensor.device}")
 
@@ -464,6 +468,7 @@ def bias_of(mask, q, k, v):
         raise LaunchTypeError(
             f"attention: mask is of bool, True where a key counts, or of {type_name(q)} as q, added to scores; not of {kind}"
         )
+    check_device("mask", mask, q)
     sizes = (1,) * (4 - len(mask.shape)) + tuple(mask.shape)
     if len(sizes) != 4 or any(size not in (1, full) for size, full in zip(sizes, whole, strict=True)):
         raise LaunchValueError(
@@ -528,7 +533,7 @@ def is_nothing(*tensors) -> bool:
 
 
 def of_nothing(q, k, v, sinks, lse: bool, out):
-    """The result if there are no queries or no keys: zeros, and log-sum-exp of sinks alone.  The gradients of q, k, v are 0."""
+    """The result if there are no queries or no keys: zeros, and log-sum-exp of sinks alone.  The gradients are 0."""
     lines, dtype = q.shape[:-1], "bfloat16" if type_name(q) == FP8 else type_name(q)
     result = filled(q, (*lines, v.shape[-1]), 0.0, dtype)
     heads_first = lines if len(lines) == 3 else lines[::-1]
@@ -536,7 +541,10 @@ def of_nothing(q, k, v, sinks, lse: bool, out):
     if sinks is not None:
         logs = logs + sinks.reshape(-1, 1)
     if type_name(q) != FP8:
-        result = result + sum(each[..., :0].sum() for each in (q, k, v))
+        beside = (
+            () if sinks is None or not hasattr(q, "storage_offset") else (sinks,)
+        )  # elsewhere it would widen the result
+        result = result + sum(each[..., :0].sum() for each in (q, k, v, *beside))
     if out is not None:
         result = copied(result, out)
     return (result, logs) if lse else result

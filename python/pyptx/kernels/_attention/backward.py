@@ -166,6 +166,7 @@ def kernel_over_keys(name: str, consume, dtype, plan):
         grid=(lambda HK, N, P: grid(HK, N, P=P)) if plan.ragged else (lambda B, HK, N: grid(HK, N, B)),
         block=(128 * (GROUPS + 1), 1, 1),
         reqntid=True,
+        batch=None if plan.ragged else "B",
         arch="sm_90a",
     )(with_tensors(name, ("Q", "K", "V", "DO", "SUMS", *more, "DK", "DV"), body))  # fmt: skip
 

@@ -77,6 +77,7 @@ def mma_keys_kernel(dtype, plan: MmaKeys):
         grid=(lambda HK, N, P: grid(HK, N, P=P)) if plan.ragged else (lambda B, HK, N: grid(HK, N, B)),
         block=(plan.threads, 1, 1),
         reqntid=True,
+        batch=None if plan.ragged else "B",
         arch="sm_80",
     )(with_tensors("mma_attention_keys", ("Q", "K", "V", "DO", "SUMS", *more, *made), body))  # fmt: skip
 
@@ -218,6 +219,7 @@ def mma_dq_kernel(dtype, plan: MmaQueries):
         grid=grid_of_rows(plan),
         block=(plan.threads, 1, 1),
         reqntid=True,
+        batch=None if plan.ragged else "B",
         arch="sm_80",
     )(with_tensors("mma_attention_dq", ("Q", "K", "V", "DO", "SUMS", *more, "OUT"), body))  # fmt: skip
 

@@ -114,6 +114,7 @@ def blackwell_attention_kernel(dtype, plan: Blackwell, arch: str = "sm_100a"):
         block=(32 * (ROLES + 2), 1, 1),
         cluster=(plan.ctas_of_tile, 1, 1),
         reqntid=True,
+        batch="B",
         arch=arch,
     )(with_tensors("blackwell_attention", ("Q", "K", "V", *more, "OUT", "LSE"), body))  # fmt: skip
 

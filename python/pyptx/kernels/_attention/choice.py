@@ -24,7 +24,7 @@ from pyptx.kernels._attention.plan import MULTIPROCESSORS, Forward
 from pyptx.kernels._attention.small_forward import SmallForward, small_forward_kernel
 from pyptx.kernels._attention.sums import PAD
 from pyptx.kernels._attention.transposed import transpose_kernel
-from pyptx.kernels._call import compiling, constant_for_compiler, kept
+from pyptx.kernels._call import compiling, constant_for_compiler, kept, on_gpu
 from pyptx.kernels._target import simulated
 from pyptx.types import bf16
 
@@ -36,7 +36,7 @@ MADE = types.SimpleNamespace()
 
 def other_than_hopper(tensor) -> str:
     """Which kernels run on the tensor's GPU, or on the simulated one: "" for Hopper's, "blackwell" and a target, or "mma"."""
-    return _of_device() if getattr(tensor, "is_cuda", False) else _of_target(simulated.target or "sm_90a")
+    return _of_device() if on_gpu(tensor) else _of_target(simulated.target or "sm_90a")
 
 
 @constant_for_compiler

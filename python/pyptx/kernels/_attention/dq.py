@@ -110,6 +110,7 @@ def dq_kernel(dtype, plan: QueryGradient):
         grid=grids,
         block=(128 * (plan.groups + 1), 1, 1),
         reqntid=True,
+        batch=None if plan.ragged or plan.parts else "B",
         arch="sm_90a",
     )(with_tensors("attention_dq", ("Q", "K", "V", "DO", "SUMS", *more, "OUT"), body))  # fmt: skip
 

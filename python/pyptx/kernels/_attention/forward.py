@@ -68,8 +68,14 @@ def forward_kernel(dtype, plan: Forward, computes=None):
         cluster=(2, 1, 1) if plan.pairs else None,
         reqntid=True,
         dependent_launch=plan.ahead,
+        batch=batch_of(plan),
         arch="sm_90a",
     )(with_tensors("ragged_attention" if plan.ragged else "attention", ("Q", "K", "V", *more, "OUT", "LSE"), body))  # fmt: skip
+
+
+def batch_of(plan: Forward) -> str | None:
+    """The dimension of sequences that have nothing to do with each other; a bias may be that of each or of all."""
+    return None if plan.ragged or plan.biased else "B"
 
 
 def beside_of(dtype, plan: Forward) -> dict:

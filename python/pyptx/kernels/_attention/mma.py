@@ -9,7 +9,7 @@ once.  Scores lie in registers as those of wgmma do, so the softmax is the same.
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention.forward import Warpgroup, beside_of
+from pyptx.kernels._attention.forward import Warpgroup, batch_of, beside_of
 from pyptx.kernels._attention.plan import Forward
 from pyptx.kernels._attention.results import Lines
 from pyptx.kernels._attention.tiles import RaggedTile, Tiles, apply, signed
@@ -100,6 +100,7 @@ def mma_attention_kernel(dtype, plan: Mma):
         grid=grid_of_rows(plan),
         block=(plan.threads, 1, 1),
         raw_directives=plan.directives,
+        batch=batch_of(plan),
         arch="sm_80",
     )(with_tensors("mma_attention", ("Q", "K", "V", *more, "OUT", "LSE"), body))
 

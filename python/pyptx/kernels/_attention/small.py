@@ -138,6 +138,7 @@ def small_kernel(dtype, plan: Small):
         block=(plan.threads, 1, 1),
         reqntid=True,
         raw_directives=(("minnctapersm", (plan.together,)),),
+        batch="B",
         arch="sm_90a",
     )(with_tensors("attention_backward_small", ("Q", "K", "V", "OUT", "DO", "LSE", "DLSE", "DQ", "DK", "DV"), body))  # fmt: skip
 

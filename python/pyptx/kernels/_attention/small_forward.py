@@ -113,6 +113,7 @@ def small_forward_kernel(dtype, plan: SmallForward):
         reqntid=True,
         raw_directives=(("minnctapersm", (plan.together,)),),
         dependent_launch=True,
+        batch="B",
         arch="sm_90a",
     )(with_tensors("attention_small", ("Q", "K", "V", *sinks, "OUT", "LSE"), body))  # fmt: skip
 

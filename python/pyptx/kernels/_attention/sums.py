@@ -90,6 +90,7 @@ def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
         grid=(lambda H, R: (H * R // rows, 1, 1)) if ragged else (lambda B, H, R: (B * H * R // rows, 1, 1)),
         block=(128, 1, 1),
         reqntid=True,
+        batch=None if ragged else "B",
         arch="sm_80",
     )(with_tensors("attention_sums", names, body))
 
@@ -162,6 +163,7 @@ def finish_kernel(dtype, width: int, ragged: bool = False):
         else (lambda B, H, R: (B * H * R * pieces // 256, 1, 1)),
         block=(128, 1, 1),
         reqntid=True,
+        batch=None if ragged else "B",
         arch="sm_80",
     )(with_tensors("attention_dq", ("DQ", *["BEGINS"] * ragged, "OUT"), body))
 

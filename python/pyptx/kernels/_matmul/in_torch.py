@@ -441,7 +441,8 @@ def backward(ctx, g):
     db = None
     if needs[1]:
         if b.dim() == 2 and a.dim() > 2:
-            db = multiplied(a.flatten(0, -2).mT, dz.flatten(0, -2))
+            rows, pulled = (each.reshape(-1, each.shape[-1]) for each in (a, dz))  # torch's older vmap knows no flatten
+            db = multiplied(rows.mT, pulled)
         else:
             db = reduced(multiplied(a.mT, dz), b.shape)
     dbias = dz.sum(dim=tuple(range(dz.dim() - 1)), dtype=bias.dtype) if ctx.biased and needs[2] else None
