@@ -15,6 +15,7 @@ from pyptx.frameworks.differentiable import DifferentiableKernel, differentiable
 from pyptx.frameworks.handles import checked, unbound
 from pyptx.frameworks.torch import export, ops  # noqa: F401  (pyptx::launch, which exported programs name)
 from pyptx.kernel import Kernel
+from pyptx.kernels._matmul import grouped_in_torch  # noqa: F401  (pyptx::matmul and its kin, which they name, too)
 
 __all__ = [
     "DifferentiableKernel",
