@@ -6,7 +6,7 @@ from pyptx.kernel import Kernel
 from pyptx.kernels._rows.apart import can_lie_apart, in_place, scalars_of
 from pyptx.kernels._rows.split import has_edges
 
-__all__ = ["apart_backward", "are_apart", "laid", "packed", "where_they_lie"]
+__all__ = ["apart_backward", "are_apart", "is_packed", "laid", "packed", "where_they_lie"]
 
 
 def are_apart(tensors, out) -> bool:

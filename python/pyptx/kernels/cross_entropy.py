@@ -12,21 +12,23 @@ import functools
 import math
 from typing import Any
 
-from pyptx import Tile, ptx, reg
+from pyptx import Tile, _core, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._call import (
     Remembered,
     RowFunction,
     check_arrays,
+    chosen,
     columns,
     compiling,
     dense,
+    has_clusters,
     last,
     matrix,
     recorded,
     surely,
 )
-from pyptx.kernels._call_apart import are_apart
+from pyptx.kernels._call_apart import are_apart, is_packed
 from pyptx.kernels._keywords import Input, Unpack, renamed
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
 from pyptx.kernels._rows.columns import MOST_GROUPS, ctas_of
@@ -343,6 +345,8 @@ def cross_entropy(
 
 
 def entropy(logits, target, weight, out, *, ignore_index, reduction, label_smoothing, dim):
+    whole = logits, target, weight
+    options = {"ignore_index": ignore_index, "reduction": reduction, "label_smoothing": label_smoothing, "dim": dim}
     if reduction not in ("mean", "sum", "none"):
         raise LaunchValueError(f"cross_entropy: reduction is 'mean', 'sum' or 'none', not {reduction!r}")
     if not isinstance(label_smoothing, (int, float)) or not 0 <= label_smoothing <= 1:
@@ -362,8 +366,12 @@ def entropy(logits, target, weight, out, *, ignore_index, reduction, label_smoot
     if not indices:
         return of_probabilities(logits, target, weight, reduction, label_smoothing)
     told = {"ignore_index": ignore_index, "label_smoothing": float(label_smoothing)}
+    if logits is whole[0] and are_recorded_as_they_are(whole):
+        function = recorded_function(whole, told, reduction)
+        _core.remember_derivative(CHOICE, whole, options, function, [0, 1, 2])
+        return function(*whole)
     if reduction != "none" and hasattr(logits, "requires_grad"):
-        return reduced(logits, target, weight, reduction == "mean", told)
+        return reduced(logits, target, weight, None, mean=reduction == "mean", **told)[0]
     losses = function_for(logits)((logits, target, weight), **told)
     return of_losses(losses, target, weight, reduction, ignore_index)
 
@@ -416,7 +424,22 @@ def cut_of_columns(matrices: int, classes: int, columns: int, vector: int) -> tu
     return vector, groups
 
 
-CHOICE = Remembered(entropy)
+def are_recorded_as_they_are(tensors) -> bool:
+    """Whether autograd alone wants to see these tensors, and kernels take them without copies."""
+    there = tuple([each for each in tensors if each is not None])
+    return not compiling(tensors[0]) and _core.are_recorded(there) and all(map(is_packed, there))
+
+
+def recorded_function(tensors, told: dict, reduction: str):
+    """What `entropy` does with such tensors, as a function of them that chooses nothing."""
+    if reduction == "none":
+        function = function_for(tensors[0])
+        return lambda *tensors: function(tensors, None, **told)
+    from pyptx.kernels._rows.losses_in_torch import record
+
+    types = *[None if each is None else each.dtype for each in tensors], "float32"
+    made = chosen(REDUCED.name, types, has_clusters(tensors[0]), True)
+    return functools.partial(record, made.of_torch, REDUCTION, told | {"mean": reduction == "mean"})
 
 
 def function_for(logits) -> RowFunction:
@@ -428,8 +451,9 @@ def function_for(logits) -> RowFunction:
     return OF_FEW_ROWS if few else CROSS_ENTROPY
 
 
-def reduced(logits, target, weight, mean: bool, told: dict):
-    """The mean or the sum, of tensors of torch.  JAX makes it of its own operations: where rows are on several devices, it adds up the sums."""
+def reduced(logits, target, weight, _, *, mean: bool, **told):
+    """The mean or the sum, of tensors of torch, and by what its gradient is multiplied.  JAX makes it of its own operations: where rows are on
+    several devices, it adds up the sums."""
     traced = compiling(logits)
     apart = not traced and are_apart((logits,), None)
     logits = logits if apart else dense(logits, traced)
@@ -440,11 +464,17 @@ def reduced(logits, target, weight, mean: bool, told: dict):
             target.reshape(-1),
             losses.reshape(-1),
         )
-    rows, given = losses.numel(), (logits, target, weight)
-    if not (surely(rows > MANY) if traced else type(rows) is int and rows > MANY):
-        return REDUCED((*given, losses), mean=mean, **told)[0].reshape(())
-    parts = PARTIAL((logits.detach(), target, weight, losses), P=parts_of(rows), mean=mean, **told)
-    return REDUCED_PARTS((*given, parts), mean=mean, **told)[0].reshape(())
+    rows, last, function = losses.numel(), losses, REDUCED
+    if surely(rows > MANY) if traced else type(rows) is int and rows > MANY:
+        last, function = (
+            PARTIAL((logits.detach(), target, weight, losses), P=parts_of(rows), mean=mean, **told),
+            REDUCED_PARTS,
+        )
+    loss, scale = function((logits, target, weight, last), mean=mean, **told)
+    return loss.reshape(()), scale
+
+
+CHOICE, REDUCTION = Remembered(entropy), Remembered(reduced)
 
 
 def check_weight(weight, classes, indices: bool):
