@@ -251,8 +251,8 @@ def test_in_the_place_of_torch(shapes, told, by_us, monkeypatch):
 
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_compiled_without_gradients_few_queries_share_their_keys(dynamic):
-    def compiled(gradients):
-        ops = []
+    def compiled(gradients, needed=False):
+        ops, given = [], (q.clone().requires_grad_(needed), k, k)
 
         def backend(graph, inputs):
             ops.extend(str(node.target) for node in graph.graph.nodes if "pyptx" in str(node.target))
@@ -261,11 +261,27 @@ def test_compiled_without_gradients_few_queries_share_their_keys(dynamic):
         torch._dynamo.reset()
         with torch.set_grad_enabled(gradients), kernels.simulated_target("sm_90a"):
             function = torch.compile(kernels.attention, backend=backend, fullgraph=True, dynamic=dynamic)
-            near(function(q, k, k), theirs(*(each.double() for each in (q, k, k))))
+            near(function(*given).detach(), theirs(*(each.detach().double() for each in given)))
         return ops
 
     q, k = tensors("cpu", (1, 2, 1, 64), (1, 2, 1024, 64))
-    assert ["decode" in compiled(False)[0], "combine" in compiled(False)[1], len(compiled(True))] == [True, True, 1]
+    for of in ((False, False), (False, True), (True, False)):
+        assert ["decode" in each or "combine" in each for each in compiled(*of)] == [True, True]
+    assert len(compiled(True, True)) == 1
+
+
+def test_gradients_around_what_was_compiled_without_them():
+    """torch.func.grad does not show in the tensors, only in its state."""
+    q, k = tensors("cpu", (1, 2, 1, 64), (1, 2, 1024, 64))
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda q: kernels.attention(q, k, k), backend="aot_eager")
+    for _ in range(2):
+        near(compiled(q), theirs(*(each.double() for each in (q, k, k))))
+        slope, wanted = (
+            torch.func.grad(lambda q, call=call: (call(q).float() ** 2).sum())(q)
+            for call in (compiled, lambda q: kernels.attention(q, k, k))
+        )
+        near(slope, wanted)
 
 
 def test_dropout_and_errors_are_those_of_torch():

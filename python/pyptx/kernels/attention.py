@@ -278,7 +278,7 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
     plan_of = _planned if traced else _planned_once  # symbols have no hash
     key, options, few, quicker = plan_of(*told, masks, top_left, traced)
     if compiling(q):
-        differentiable = out is None and recorded(q)  # which tensors need gradients is not known
+        differentiable = out is None and recorded(q) and _is_compiled_with_gradients(q, k, v, *beside)
     if is_nothing(q, k):
         return of_nothing(q, k, v, *(beside or (None,)), lse, out)
     other = choice.other_than_hopper(q)
@@ -380,6 +380,13 @@ def _differentiated(*tensors) -> bool:
     from pyptx.frameworks.torch.call import is_transformed
 
     return is_transformed()
+
+
+def _is_compiled_with_gradients(*tensors) -> bool:
+    """Whether code that torch compiles may be asked for a gradient; a torch.func.grad around it does not show in its tensors."""
+    from pyptx.frameworks.torch.call import differentiates
+
+    return any([each.requires_grad for each in tensors]) or differentiates()
 
 
 def _ragged(q, k, v, masks: Masks, sinks, cu_seqlens, lse: bool, deterministic: bool, out, keep=None):

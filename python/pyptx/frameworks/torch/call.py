@@ -12,7 +12,16 @@ from pyptx.errors import LaunchTypeError
 from pyptx.frameworks.torch import export
 from pyptx.frameworks.torch.ops import Family, family_of, fits
 
-__all__ = ["call", "is_transformed", "keywords_of", "leave_derivatives_to_eager", "must_dispatch", "prepare", "run_op"]
+__all__ = [
+    "call",
+    "differentiates",
+    "is_transformed",
+    "keywords_of",
+    "leave_derivatives_to_eager",
+    "must_dispatch",
+    "prepare",
+    "run_op",
+]
 
 
 _open = threading.local()  # `calls`: those of ops that this thread is in
@@ -53,19 +62,19 @@ def is_transformed() -> bool:
     )
 
 
-def _differentiates() -> bool:
+def differentiates() -> bool:
     """Whether torch.func.grad or a transform of its kind is open."""
     functions = torch._C._functorch
     kinds = functions.TransformType.Grad, functions.TransformType.Jvp
     return any(each.key() in kinds for each in functions.get_interpreter_stack() or ())
 
 
-_differentiates._dynamo_marked_constant = True  # what torch.compiler.assume_constant_result sets
+differentiates._dynamo_marked_constant = True  # what torch.compiler.assume_constant_result sets
 
 
 def leave_derivatives_to_eager():
     """Where torch compiles torch.func.grad: it refuses the derivatives of all ops there, and runs what it does not compile."""
-    if torch.compiler.is_compiling() and _differentiates():
+    if torch.compiler.is_compiling() and differentiates():
         torch._dynamo.graph_break(
             msg="torch compiles no torch.func.grad of an op; compile the function that it differentiates: "
             "torch.func.grad(torch.compile(f))"
