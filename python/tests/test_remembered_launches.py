@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 
+import numpy
 import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
@@ -201,6 +203,40 @@ def test_results_may_be_changed_in_place_and_what_was_saved_may_not():
         inner.add_(1)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             y.sum().backward()
+
+
+KEPT = {
+    "matmul": (kernels.matmul, (3, 16, 72), (72, 40)),
+    "matmul of a transpose": (lambda a, b: kernels.matmul(a, b.mT), (16, 72), (40, 72)),
+    "matmul of a vector": (kernels.matmul, (72,), (72, 40)),
+    "matmul of many": (kernels.matmul, (2, 16, 72), (2, 72, 40)),
+    "matmul with a bias": (lambda a, b, c: kernels.matmul(a, b, bias=c, activation="gelu"), (16, 72), (72, 40), (40,)),
+    "grouped_matmul": (
+        lambda a, b: kernels.grouped_matmul(a.bfloat16(), b.bfloat16(), torch.tensor([3, 16], dtype=torch.int32)),
+        (16, 72),
+        (2, 72, 40),
+    ),
+    "attention": (lambda q: kernels.attention(*(q.bfloat16(),) * 3), (1, 2, 24, 72)),
+    "rms_norm": (kernels.rms_norm, (5, 72), (72,)),
+    "cross_entropy": (lambda x: kernels.cross_entropy(x, TARGET), (6, 104)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("form", KEPT)
+def test_no_call_keeps_the_memory_of_its_arguments(form, gradients):
+    function, *shapes = KEPT[form]
+    for _ in range(2):
+        memory, gone = [numpy.ones(shape, numpy.float32) for shape in shapes], []
+        for at, each in enumerate(memory):
+            weakref.finalize(each, gone.append, at)
+        given = [torch.from_numpy(each).requires_grad_(gradients) for each in memory]
+        result = function(*given)
+        if gradients:
+            result.float().sum().backward()
+        del memory, each, given, result
+        gc.collect()
+        assert sorted(gone) == list(range(len(shapes)))
 
 
 def test_a_mean_may_be_changed_in_place_and_its_rows_may_lie_anywhere():

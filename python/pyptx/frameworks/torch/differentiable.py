@@ -143,7 +143,10 @@ class DifferentiableOp:
             ctx.given = [(each.shape, {"dtype": each.dtype, "device": each.device}) for each in output[:count]]
         given = dict(keyword_only_inputs or {})
         given |= ops.read_template(given.pop("template", ""))
-        ctx.keywords = {name: value for name, value in given.items() if value is not None and name in self.of.accepted}
+        ctx.keywords = self.keywords_of_backward(given)
+
+    def keywords_of_backward(self, given: dict) -> dict:
+        return {name: value for name, value in given.items() if value is not None and name in self.of.accepted}
 
     def backward(self, ctx, *gradients):
         if ctx.given is not None:

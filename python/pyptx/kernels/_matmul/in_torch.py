@@ -297,6 +297,8 @@ class Call:
         self.kernel = launches_of(problem)
         self.alone = len(self.order) == 2
         self.plain = self.flat == self.shape and not any(self.seen[i].steps for i in self.order)
+        for i in self.order:
+            self.seen[i].tensor = None  # whose memory calls that are remembered must not keep
 
     def join(self, a: Seen, b: Seen):
         """Makes one dimension of a batch of two."""
