@@ -143,14 +143,13 @@ def test_gradients_of_jax(name, jax):
     near(jax.jit(jax.vmap(slope))(x[:, None])[:, 0], wanted)
 
 
-@pytest.fixture(params=[1, 2], ids=["one axis", "two axes"])
-def mesh(jax, request):
-    """Two devices of an axis called rows, and as many of another one."""
-    devices, count = jax.devices("cpu"), 2**request.param
+def mesh_of(jax, *axes: str):
+    """Two devices along each axis."""
+    devices, count = jax.devices("cpu"), 2 ** len(axes)
     if len(devices) < count:
         pytest.skip("skipped: too few devices")
-    shape, axes = ((2,), ("rows",)) if request.param == 1 else ((2, 2), ("rows", "others"))
-    return jax.make_mesh(shape, axes, axis_types=(jax.sharding.AxisType.Auto,) * len(axes), devices=devices[:count])
+    types = (jax.sharding.AxisType.Auto,) * len(axes)
+    return jax.make_mesh((2,) * len(axes), axes, axis_types=types, devices=devices[:count])
 
 
 def with_gradients(name: str, jax):
@@ -168,17 +167,26 @@ def with_gradients(name: str, jax):
 SHARED = ("rms_norm", "layer_norm", "add_rms_norm", "matmul", "matmul, swiglu")  # whose constants have gradients
 
 
-@differentiable
-def test_shard_map(name, jax, mesh):
+spread = pytest.mark.parametrize(
+    ("name", "axes"),
+    [
+        *((name, ["rows"]) for name in FUNCTIONS if name != "quantize_fp8"),
+        *((name, ["rows", "others"]) for name in ("rms_norm", "cross_entropy", "attention")),
+    ],
+)
+
+
+@spread
+def test_shard_map(name, axes, jax):
     """Rows, and their gradients, stay where they are; also outside of jit, and where shard_map has some axes of the mesh."""
-    spec = jax.sharding.PartitionSpec
+    mesh, spec = mesh_of(jax, *axes), jax.sharding.PartitionSpec
     both, constants = with_gradients(name, jax)
     specs = spec("rows"), *(spec() for _ in constants)
     run = jax.shard_map(
         lambda *arrays: both(*arrays)[:2], mesh=mesh, in_specs=specs, out_specs=spec("rows"), axis_names={"rows"}
     )
     wanted = both(numbers(), *constants)[:2]
-    if len(mesh.axis_names) == 1:
+    if len(axes) == 1:
         text = jax.jit(run).lower(numbers(), *constants).compile().as_text()
         assert "all-gather" not in text and "all-reduce" not in text
         for got, want in zip(run(numbers(), *constants), wanted, strict=True):
@@ -187,9 +195,10 @@ def test_shard_map(name, jax, mesh):
         near(got, want)
 
 
-@differentiable
-def test_rows_of_a_mesh_under_jit(name, jax, mesh):
+@spread
+def test_rows_of_a_mesh_under_jit(name, axes, jax):
     """Each device makes the results and the gradients of its rows; gradients of what all have are added up, and nothing is gathered."""
+    mesh = mesh_of(jax, *axes)
     sharding, spec = jax.sharding.NamedSharding, jax.sharding.PartitionSpec
     both, constants = with_gradients(name, jax)
     x = jax.device_put(numbers(), sharding(mesh, spec("rows")))
@@ -222,11 +231,7 @@ def test_checkpoint_and_scan_and_export(name, jax):
 
 @pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "matmul", "matmul, swiglu"])
 def test_gradients_of_what_all_devices_have_are_added_up(name, jax):
-    devices = jax.devices("cpu")
-    if len(devices) < 2:
-        pytest.skip("skipped: one device")
-    mesh = jax.make_mesh((2,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,), devices=devices[:2])
-    spec = jax.sharding.PartitionSpec
+    mesh, spec = mesh_of(jax, "rows"), jax.sharding.PartitionSpec
     function, constants = given(name, jax.numpy.asarray)
     slope = jax.grad(lambda constants, x: (function(x, *constants) ** 2).sum())
     spread = jax.jit(jax.shard_map(slope, mesh=mesh, in_specs=(spec(), spec("rows")), out_specs=spec()))
