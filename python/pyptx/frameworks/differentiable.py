@@ -119,6 +119,8 @@ class DifferentiableKernel:
 
     def residuals(self, inputs, outputs) -> tuple:
         """The arguments of the backward before the gradients: the saved inputs and outputs."""
+        if not self.saved_outputs and self.saved == tuple(range(self.inputs)):
+            return tuple(inputs)
         outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
         return (*(inputs[index] for index in self.saved), *(outputs[index] for index in self.saved_outputs))
 

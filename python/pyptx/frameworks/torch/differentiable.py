@@ -13,7 +13,7 @@ from pyptx.frameworks.identity import fingerprint, reached
 from pyptx.frameworks.torch import call, ops
 from pyptx.kernel import Kernel
 
-__all__ = ["DifferentiableOp", "apply_recorded", "no_view", "recorded"]
+__all__ = ["DifferentiableOp", "applied", "no_view", "recorded"]
 
 
 class _Once(torch.autograd.Function):
@@ -52,12 +52,12 @@ def no_view(made):
     return made.new_empty(0).set_(made) if made._is_view() else made
 
 
-def apply_recorded(function, *arguments):
-    """`function.apply` where no transformation of torch.func is open, for which torch would look."""
-    return super(torch.autograd.Function, function).apply(*arguments)
+def applied(function):
+    """`function.apply` for where no transformation of torch.func is open, for which torch would look."""
+    return super(torch.autograd.Function, function).apply
 
 
-recorded = functools.partial(apply_recorded, _Recorded)
+recorded = applied(_Recorded)
 
 
 class _Gradient(_core.Choice):
@@ -141,9 +141,11 @@ class DifferentiableOp:
             ctx.mark_non_differentiable(*output[count:])
             ctx.set_materialize_grads(False)  # torch would write zeros for these
             ctx.given = [(each.shape, {"dtype": each.dtype, "device": each.device}) for each in output[:count]]
-        given = dict(keyword_only_inputs or {})
-        given |= ops.read_template(given.pop("template", ""))
-        ctx.keywords = self.keywords_of_backward(given)
+        ctx.keywords = {}
+        if keyword_only_inputs:
+            given = dict(keyword_only_inputs)
+            given |= ops.read_template(given.pop("template", ""))
+            ctx.keywords = self.keywords_of_backward(given)
 
     def keywords_of_backward(self, given: dict) -> dict:
         return {name: value for name, value in given.items() if value is not None and name in self.of.accepted}

@@ -4,7 +4,7 @@ import torch
 
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.torch.call import is_transformed, leave_derivatives_to_eager
-from pyptx.frameworks.torch.differentiable import apply_recorded, no_view
+from pyptx.frameworks.torch.differentiable import applied, no_view
 from pyptx.kernels._call import Remembered, check_apart, copied_to, dense
 from pyptx.kernels._matmul.arguments import NAMES, check_ends, check_groups, gated_columns, width_of
 from pyptx.kernels._matmul.choice import engine, grouped_kernel, parted_kernel
@@ -205,8 +205,11 @@ class RecordedGroups(torch.autograd.Function):
         return made
 
 
+_groups = applied(RecordedGroups)
+
+
 def recorded_groups(*given):
-    return apply_recorded(RecordedGroups, *given, False)
+    return _groups(*given, False)
 
 
 def batched_groups(info, dims, *arguments):

@@ -9,7 +9,7 @@ from pyptx import _core
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.elements import framework_name
 from pyptx.frameworks.torch.call import is_transformed, leave_derivatives_to_eager
-from pyptx.frameworks.torch.differentiable import apply_recorded, no_view
+from pyptx.frameworks.torch.differentiable import applied, no_view
 from pyptx.kernels._activations import GATED
 from pyptx.kernels._call import Remembered, autocast_number, autocast_type, check_apart, copied_to, dense
 from pyptx.kernels._matmul.arguments import (
@@ -491,8 +491,11 @@ class RecordedProduct(torch.autograd.Function):
         return made
 
 
+_product = applied(RecordedProduct)
+
+
 def recorded_product(activation, *given):
-    return apply_recorded(RecordedProduct, *given, activation)
+    return _product(*given, activation)
 
 
 def product(*given):

@@ -3,7 +3,7 @@ backward is that of the second launch, which does not need the losses."""
 
 import torch
 
-from pyptx.frameworks.torch.differentiable import apply_recorded, no_view
+from pyptx.frameworks.torch.differentiable import applied, no_view
 
 __all__ = ["record"]
 
@@ -29,8 +29,11 @@ class _Reduced(torch.autograd.Function):
         return None, None, None, dx, *others
 
 
+_reduce = applied(_Reduced)
+
+
 def record(owner, forward, keywords, logits, target, weight):
     """The loss.  `owner`: the op of the mean, of logits, target, weight if there is one, and losses; `forward`: the function of the first
     three to its two results, without gradients."""
     others = (None,) if weight is None else (weight, None)
-    return apply_recorded(_Reduced, owner, forward, keywords, logits, target, *others)
+    return _reduce(owner, forward, keywords, logits, target, *others)
