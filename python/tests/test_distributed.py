@@ -13,6 +13,7 @@ if not torch.distributed.is_available():
     pytest.skip("skipped: torch without torch.distributed", allow_module_level=True)
 
 PEERS = pathlib.Path(__file__).resolve().parents[2] / "examples/peers.py"
+MODELS = pathlib.Path(__file__).with_name("parallel_models.py")
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples/distributed_rms_norm.py"
 
 
@@ -27,6 +28,14 @@ def run(where):
 @pytest.mark.skipif(torch.cuda.device_count() >= 2, reason="skipped: there are two CUDA devices")
 def test_two_processes_on_the_simulator():
     run("cpu")
+
+
+def test_models_in_two_processes():
+    """CPU tensors of each, wherever there is a GPU."""
+    ran = subprocess.run([sys.executable, MODELS], capture_output=True, text=True, timeout=240)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    forms = "DistributedDataParallel", "fully_shard", "fully_shard in bf16", "local_map"
+    assert sorted(ran.stdout.splitlines()) == [f"rank {rank}: {form}" for rank in range(2) for form in forms]
 
 
 @pytest.mark.skipif(torch.cuda.device_count() >= 2, reason="skipped: there are two CUDA devices")
