@@ -130,6 +130,18 @@ def test_few_queries_in_parts(device, shape, options, monkeypatch):
     assert len(parts) == 1 < parts[0]
 
 
+@pytest.mark.parametrize("width", [64, 128])
+def test_many_pulls_at_once(width):
+    """torch's older vmap takes no op that writes to an argument, as the kernel that adds to dq is one."""
+    q, k, v = (each.requires_grad_() for each in tensors("cpu", *[(1, 1, 150, width)] * 3))
+    pulls = torch.randn(2, 1, 1, 150, width).bfloat16()
+    with on_hopper("cpu"):
+        many = torch.autograd.grad(kernels.attention(q, k, v), (q, k, v), pulls, is_grads_batched=True)
+        for at, pull in enumerate(pulls):
+            one = torch.autograd.grad(kernels.attention(q, k, v, deterministic=True), (q, k, v), pull)
+            assert all(torch.equal(got[at], wanted) for got, wanted in zip(many, one, strict=True))
+
+
 def test_how_many_parts():
     cut = QueryGradient(256, 256, 64)
     assert gradient.parts_of(cut, (2, 4, 300, 256), 3000) == 5  # 24 tiles

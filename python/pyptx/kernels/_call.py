@@ -418,6 +418,15 @@ def in_dynamo(tensor) -> bool:
     return torch.compiler.is_dynamo_compiling()
 
 
+def is_of_older_vmap(*tensors) -> bool:
+    """Whether torch.autograd.grad(is_grads_batched=True) asks: its vmap knows no op that writes to an argument."""
+    if not hasattr(tensors[0], "storage_offset") or compiling(tensors[0]):
+        return False
+    import torch
+
+    return any(map(torch._C._functorch.is_legacy_batchedtensor, tensors))
+
+
 def jit_traces() -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and torch.jit.is_tracing()

@@ -5,6 +5,7 @@ _attention/wide.py computes dk and dv.  _attention/dq.py computes dq where it is
 order, in parts of the keys where queries are few.  On other GPUs than Hopper, _attention/backward_mma.py computes all three.  Of short sequences one kernel does, _attention/small.py.
 """
 
+import functools
 from dataclasses import replace
 
 from pyptx.frameworks.differentiable import differentiated_once
@@ -15,6 +16,7 @@ from pyptx.kernels._attention.plan import MULTIPROCESSORS
 from pyptx.kernels._attention.small import Small, small_kernel
 from pyptx.kernels._attention.sums import PAD, finish_kernel, prepare_kernel, sinks_kernel
 from pyptx.kernels._attention.wide import Wide, wide_kernel
+from pyptx.kernels._call import is_of_older_vmap
 from pyptx.kernels.column_sums import column_sums
 
 __all__ = ["gradient"]
@@ -57,9 +59,15 @@ def gradient(
     else:
         over_queries = None if adds else by_queries(dtype, QueryGradient(width, values, keys, **masks))
 
+    @functools.cache
+    def without_adding():
+        return gradient(dtype, width, values, **masks, square=square, deterministic=True, mma=False, small=None)
+
     @differentiated_once
     def attention_gradient(q, k, v, *others, scale, shift=None, reach=None, cap=None):
         *beside, o, lse, do, dlse = others
+        if adds and is_of_older_vmap(do, dlse):
+            return without_adding()(q, k, v, *others, scale=scale, **of_masks(shift, reach, cap))
         if mma:
             q, k, v = (each.contiguous() if hasattr(each, "contiguous") else each for each in (q, k, v))
         begins = tuple(beside[-2:]) if ragged else ()
