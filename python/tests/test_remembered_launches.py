@@ -47,6 +47,11 @@ SEVERAL = {
     ),
     "scales": (lambda x: kernels.quantize_fp8(x)[1], (2, 3, 64),
                lambda x: x.abs().amax(-1, keepdim=True) / 448),
+    "attention in torch's words": (
+        lambda x: kernels.scaled_dot_product_attention(*(x.bfloat16(),) * 3),
+        (1, 1, 40, 64),
+        lambda x: functional.scaled_dot_product_attention(x, x, x),
+    ),
     "parts of keys": (
         lambda x: kernels.attention(x[:, :, :1].bfloat16(), *(x.bfloat16(),) * 2),
         (1, 1, 1024, 64),
@@ -170,6 +175,10 @@ DERIVED = {
     "attention": (
         lambda x: kernels.attention(*(x[:, None].bfloat16(),) * 3),
         lambda x: functional.scaled_dot_product_attention(*(x[:, None],) * 3),
+    ),
+    "attention in torch's words": (
+        lambda x: kernels.scaled_dot_product_attention(*(x[:, None].bfloat16(),) * 3, is_causal=True),
+        lambda x: functional.scaled_dot_product_attention(*(x[:, None],) * 3, is_causal=True),
     ),
 }  # fmt: skip
 

@@ -40,7 +40,7 @@ from pyptx.kernels._attention.e4m3 import attention_of_e4m3, ragged_attention_of
 from pyptx.kernels._attention.parts import are_quicker, given_back, in_parts, of_cache, of_few_queries
 from pyptx.kernels._attention.plan import taken_together
 from pyptx.kernels._attention.small import small_sizes
-from pyptx.kernels._call import compiling, is_loose, recorded
+from pyptx.kernels._call import Remembered, compiling, is_loose, recorded
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._target import simulated
 
@@ -130,18 +130,34 @@ def scaled_dot_product_attention(
         q = torch.randn(1, 2, 100, 64, dtype=torch.bfloat16)
         o = kernels.scaled_dot_product_attention(q, q, q, is_causal=True)
     """
+    if attn_mask is None and not dropout_p:
+        return OF_TORCH((query, key, value), None, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+    ours = not dropout_p and _takes(query, key, value, scale, enable_gqa)
+    if ours and not is_causal and _takes_mask(query, key, value, attn_mask):
+        return _masked(query, key, value, attn_mask, Masks(False, None, None, scale), None, False, None)
+    return of_torch(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+
+
+def of_torch(*given, **told):
+    """torch's own: what torch.nn.functional has under its name may be the function above, for a model that is to use it."""
     import torch
 
-    ours = not dropout_p and _takes(query, key, value, scale, enable_gqa)
-    if ours and attn_mask is not None and not is_causal and _takes_mask(query, key, value, attn_mask):
-        return _masked(query, key, value, attn_mask, Masks(False, None, None, scale), None, False, None)
-    if attn_mask is not None or not ours:
-        # What torch.nn.functional has under this name may be this function, for a model that is to use it.
-        return torch._C._nn.scaled_dot_product_attention(
-            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-        )
-    told = {"causal": is_causal, "window": None, "softcap": None, "scale": scale, "top_left": True}
-    return of_plain(query, key, value, **told, lse=False)
+    return torch._C._nn.scaled_dot_product_attention(*given, **told)
+
+
+def without_mask(query, key, value, _, *, is_causal, scale, enable_gqa):
+    """`scaled_dot_product_attention` of three tensors."""
+    if not _takes(query, key, value, scale, enable_gqa):
+        return of_torch(query, key, value, None, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
+    told = {"causal": is_causal, "window": None, "softcap": None, "scale": scale, "top_left": True, "lse": False}
+    tensors = query, key, value
+    if not compiling(query) and _core.are_recorded(tensors):
+        options = {"is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+        _core.remember_derivative(OF_TORCH, tensors, options, functools.partial(of_plain, **told), [0, 1, 2])
+    return of_plain(*tensors, **told)
+
+
+OF_TORCH = Remembered(without_mask)
 
 
 def _takes(q, k, v, scale, grouped: bool) -> bool:
