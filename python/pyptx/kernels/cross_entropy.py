@@ -464,13 +464,11 @@ def reduced(logits, target, weight, _, *, mean: bool, **told):
             target.reshape(-1),
             losses.reshape(-1),
         )
-    rows, last, function = losses.numel(), losses, REDUCED
+    rows, summed, function = losses.numel(), losses, REDUCED
     if surely(rows > MANY) if traced else type(rows) is int and rows > MANY:
-        last, function = (
-            PARTIAL((logits.detach(), target, weight, losses), P=parts_of(rows), mean=mean, **told),
-            REDUCED_PARTS,
-        )
-    loss, scale = function((logits, target, weight, last), mean=mean, **told)
+        summed = PARTIAL((logits.detach(), target, weight, losses), P=parts_of(rows), mean=mean, **told)
+        function = REDUCED_PARTS
+    loss, scale = function((logits, target, weight, summed), mean=mean, **told)
     return loss.reshape(()), scale
 
 
