@@ -378,7 +378,7 @@ def test_rows(name, n, dtype, packed, monkeypatch):
     for function in call.FUNCTIONS.values():
         monkeypatch.setattr(function, "made", functools.cache(function.made.__wrapped__))
     monkeypatch.setattr(SPLIT, "clusters_of", lambda row, rows, types: 1)
-    monkeypatch.setattr(SPLIT.Split, "workers", lambda row, rows, types: row.rows)
+    monkeypatch.setattr(SPLIT.Split, "workers", lambda row, *_, **told: row.rows)
     if not packed:
         monkeypatch.setattr(SPLIT.Split, "_packed", lambda *_: None)
     ours, theirs, matrices, vectors = ROWS[name]

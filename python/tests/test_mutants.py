@@ -23,6 +23,8 @@ from pyptx.kernels._epilogue import Epilogue  # noqa: E402
 from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel  # noqa: E402
 from pyptx.kernels._matmul.tiles import Config  # noqa: E402
+from pyptx.kernels._rows.split import Split  # noqa: E402
+from pyptx.kernels.norm import layer_norm_backward_kernel, rms_norm_backward_kernel  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -42,12 +44,20 @@ def blackwell_pair():
         sys.path.remove(str(EXAMPLES))
 
 
+def backward(of, norm: int):
+    """Of rows that share a CTA: eight of two warps, or four a row ahead."""
+    made = of(functools.partial(Split.wide_looping, bits=16, norm=norm), bf16, bf16)
+    return made(half(37, 1032), half(1032), half(37, 1032), P=1)
+
+
 MADE = {
     "cluster": lambda: product_kernel(Config(128, 128, 3, cm=2), bf16)(half(384, 640), half(136, 640)),
     "warpgroup": lambda: product_kernel(Config(64, 64, 3, 1), bf16)(half(72, 1280), half(72, 1280)),
     "stream": lambda: stream_kernel(StreamConfig(16, 1, 64, 3), bf16, True, bf16, Epilogue(), True)(half(9, 1920), half(136, 1920)),
     "mma": lambda: kernels.matmul(half(72, 160), half(160, 96)),
     "pair": blackwell_pair,
+    "rows": lambda: backward(rms_norm_backward_kernel, 1),
+    "ahead": lambda: backward(functools.partial(layer_norm_backward_kernel, b_type=None), 2),
 }  # fmt: skip
 
 
@@ -131,6 +141,11 @@ MUTANTS = [
     ("pair", r"tcgen05\.alloc.*;", 0, "", "PTX5012"),
     ("pair", r"or\.b64 (%rd\d+), (%rd\d+), 4611756662049538048;", 0, "or.b64 {0}, {1}, 2305913652845690880;", ""),
     ("pair", r"barrier\.cluster\.wait;", 0, "", "PTX5012 PTX5022 PTX5050 PTX5056"),
+    ("rows", r"bar\.sync (%r\d+), 64;", 0, "", "PTX5050 PTX5012"),
+    ("rows", r"bar\.sync 0;", -1, "", "PTX5050 PTX5012"),  # before the sums of the CTA's rows are read
+    ("ahead", r"bar\.sync 0;", -1, "", "PTX5050 PTX5012"),
+    ("ahead", r"bar\.warp\.sync (.*);", -1, "", "PTX5062"),  # before a warp's message takes the place of what its lanes have read
+    ("ahead", WAIT, 0, AT_ONCE, "PTX5050 PTX5012"),
 ]  # fmt: skip
 
 

@@ -18,7 +18,7 @@ import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels import norm  # noqa: E402
-from pyptx.kernels._rows.split import Split, is_small  # noqa: E402
+from pyptx.kernels._rows.split import FEW_WAVES, LAST_WAVE, WAVES, Split, is_small  # noqa: E402
 from pyptx.kernels.column_sums import column_sums  # noqa: E402
 from pyptx.kernels.cross_entropy import CROSS_ENTROPY  # noqa: E402
 from pyptx.types import bf16, f32, s64  # noqa: E402
@@ -120,7 +120,7 @@ def split(monkeypatch):
 
 def few_clusters(monkeypatch, split, count: int):
     monkeypatch.setattr(split, "clusters_of", lambda row, rows, types: count)
-    monkeypatch.setattr(split.Split, "workers", lambda row, rows, types: count)
+    monkeypatch.setattr(split.Split, "workers", lambda row, *_, **told: count)
 
 
 @pytest.mark.parametrize("name", ["layer_norm", "softmax"])
@@ -222,6 +222,33 @@ def test_backward_by_waves_of_workers(name, n, dtype, turns, more, split, monkey
     assert all(map(torch.equal, *found))
 
 
+@pytest.mark.parametrize("name", ["rms_norm", "add_rms_norm"])
+@pytest.mark.parametrize("turns", [3, 19])
+def test_backward_by_two_waves_of_three(name, turns, split, monkeypatch):
+    """Where a third wave would have too many sums."""
+    monkeypatch.setattr(split.Split, "crowd", lambda row, types: 2)
+    monkeypatch.setattr(split.Split, "workers", lambda row, *_, **told: 4)
+    monkeypatch.setattr(norm, "is_small", lambda *_: False)
+    row = split.Split.wide_looping(520, 16, matrices=4 if name.startswith("add") else 2)
+    assert row.waves == WAVES
+    with pyptx.simulator(check="all"):
+        compare(name, tensors(name, (2 * row.rows * turns + 1, 520), torch.bfloat16, "cpu"), TYPES[torch.bfloat16])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 20])
+def test_forward_by_waves_of_clusters(rows, split, monkeypatch):
+    """One cluster a wave; of 20 rows the second has one."""
+    monkeypatch.setattr(split, "CLUSTERS", {4: 1})
+    monkeypatch.setattr(split, "MANY", 2 * 49160 * 2)
+    made = split.Split.wide(49160, 16, norm=2)
+    assert (made.ctas, made.waves) == (4, LAST_WAVE) and split.clusters_of(made, rows, (bf16,)) == min(rows, 2)
+    x, w, b = tensors("layer_norm", (rows, 49160), torch.bfloat16, "cpu")
+    with pyptx.simulator(check="all"):
+        y = kernels.layer_norm(x.detach(), w.detach(), b.detach())
+    wanted = torch.nn.functional.layer_norm(x.double(), (49160,), w.double(), b.double()).detach()
+    assert distance(y, wanted) < TYPES[torch.bfloat16]
+
+
 def test_which_matrices_are_small():
     """Few columns up to 16 MB, long rows of rms_norm to 8 MB, others to 4 MB; a small CTA of few columns has no worker without rows."""
     for rows, n, bits, of_one, of_two in (
@@ -243,13 +270,16 @@ def test_which_matrices_are_small():
 def test_who_comes_in_waves():
     """One CTA a multiprocessor, of enough rows for each; layer_norm of rows that lanes of a warp share does not."""
     waves = {n: Split.wide_looping(n, 16).waves for n in (1024, 8192, 16384, 1001)}
-    assert waves == {1024: (64, 16, 6, 2), 8192: (64, 8, 2), 16384: (), 1001: ()}
-    assert [Split.wide_looping(n, 16, norm=2).waves for n in (256, 264, 4096, 8192)] == [(), *2 * [(64, 8, 2)], ()]
-    assert [Split.wide_looping(n, 32, norm=2).waves for n in (256, 1024, 2048, 8192)] == [(), *2 * [(64, 8, 2)], ()]
+    assert waves == {1024: WAVES, 8192: FEW_WAVES, 16384: (), 1001: ()}
+    assert [Split.wide_looping(n, 16, norm=2).waves for n in (256, 264, 4096, 8192)] == [(), *2 * [LAST_WAVE], ()]
+    assert [Split.wide_looping(n, 32, norm=2).waves for n in (256, 1024, 2048, 8192)] == [(), *2 * [LAST_WAVE], ()]
+    assert [Split.wide(n, 16, norm=2).waves for n in (4096, 32768, 65536, 151936)] == [(), (), *2 * [LAST_WAVE]]
     short, types = Split.wide_looping(1024, 16), (bf16, bf16)
-    assert [short.workers(rows, types) for rows in (1, 132, 15 * 2112, 16 * 2112)] == [1, 132, 132, 4 * 132]
+    assert [short.workers(rows, types) for rows in (1, 132, 15 * 2112, 16 * 2112)] == [1, 132, 132, 3 * 132]
     longer = Split.wide_looping(5120, 16)  # of fewer rows the sums would be too many
-    assert [longer.workers(rows, types) for rows in (8192, 16384)] == [131, 4 * 132]
+    assert [longer.workers(rows, types) for rows in (4096, 8192, 16384)] == [128, 2 * 132, 3 * 132]
+    forward = Split.wide(65536, 16, norm=2)  # has no sums
+    assert [forward.workers(rows, (bf16,), summed=False) for rows in (511, 512)] == [29, 2 * 30]
 
 
 @NORMS

@@ -1,6 +1,6 @@
 """Sums over the rows of a matrix, or of two matrices in one launch: gradients of weights and biases.
 
-A CTA takes some columns.  Its groups of threads take the rows in turn, UNROLL rows each at a time, whose loads are in flight together;
+A CTA takes some columns.  Its groups of threads take the rows in turn, some rows each at a time, whose loads are in flight together;
 then threads add up the sums of all groups.  The order is fixed, so the same inputs give the same bits.
 """
 
@@ -14,19 +14,17 @@ from pyptx.types import b64, f32, pred, u32
 
 __all__ = ["column_sums"]
 
-UNROLL = 8
-
-
 class Cut:
     """How a CTA's threads share its columns: each has `vector` neighbours, `lanes` threads lie side by side, and there are `groups` of those.  All
     threads of `count` matrices are resident at one time, and each has some four rows: of long ones there are few, one for each cluster of an H200.
     Of `small` matrices there are few rows to add up, and CTAs of few threads find room beside the kernel before."""
 
     def __init__(self, n: int, count: int, small: bool):
+        self.unroll = 4 if n >= 65536 and n % 4 == 0 else 8  # rows that a group loads together
         self.vector = 4 if n % 4 == 0 and not small else 1
         if self.vector == 4:
-            self.lanes = 8 if n < 16384 else 32  # they load a line of memory or more
-            self.threads = 256 if n >= 32768 else 1024 if n * count <= 4096 else 512
+            self.lanes = 8 if n < 16384 else 32 if n < 65536 else 64  # they load a line of memory or more
+            self.threads = 256 if 32768 <= n < 65536 else 1024 if n * count <= 4096 else 512
         else:
             self.lanes = 32 if n >= 4096 else 8  # or a sector, if there are few columns
             self.threads = 1024 if not small else 256 if n < 4096 else 512
@@ -89,9 +87,9 @@ def add_up(X, Y, cut: Cut, base):
     sums = [reg.scalar(f32, init=0.0) for _ in range(cut.vector)]
     policy = reg.scalar(b64)  # of what stays in L2 so far: nobody reads it again
     ptx.inst.createpolicy.fractional.L2__evict_first.b64(policy)
-    for row in ptx.range_(group, rows, cut.groups * UNROLL):
+    for row in ptx.range_(group, rows, cut.groups * cut.unroll):
         values = []
-        for k in range(UNROLL):
+        for k in range(cut.unroll):
             here = row + k * cut.groups
             values.append([reg.scalar(f32, init=0.0) for _ in range(cut.vector)])
             at = ptx.addr(beyond(px, here, n * 4))

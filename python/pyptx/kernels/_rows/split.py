@@ -11,6 +11,7 @@ from pyptx.kernels._rows.apart import apart_kernels, whole
 __all__ = [
     "LONG",
     "MOST_CTAS",
+    "TWO_WAVES",
     "WARP",
     "Split",
     "from_short",
@@ -40,7 +41,8 @@ CLUSTERS = ((1, 132), (2, 66), (4, 30), (8, 15), (16, 6))
 EDGES = 64  # elements of a row, from which on vectors of memory are worth it; twice as many where rows are written, too
 OWN = {16: 96, 32: 64}  # by bits, elements of a row that a thread has for itself, at most
 SOME_OWN = (48, 64)  # the same of some rows together, of which several matrices are read, or one
-WAVES, FEW_WAVES = (64, 16, 6, 2), (64, 8, 2)  # of workers: see _rows/waves.py
+# Of workers: see _rows/waves.py.  TWO_WAVES where the first two would have too many sums.
+WAVES, FEW_WAVES, TWO_WAVES, LAST_WAVE = (64, 16, 4), (64, 8, 2), (64, 6), (64, 3)
 MANY = 2**26  # bytes of a matrix, from which on there are waves of workers; smaller ones stay in L2
 MOST_SUMS = 0.05  # bytes of sums, as a part of those of rows, up to which there are waves
 MULTIPROCESSORS = 132  # of an H200; a constant, so that sums over rows have one order everywhere
@@ -172,7 +174,7 @@ class Split:
             return replace(cls.once(n, bits, arrays, norm, own=own, tight=tight), hopper=True)
         return (
             cls._packed(n, bits, arrays, norm)
-            or cls._through_ring(n, bits, arrays)
+            or cls._through_ring(n, bits, arrays, norm)
             or cls._other(n, bits, arrays, most, norm)
         )
 
@@ -198,14 +200,16 @@ class Split:
         return replace(made, packed=True, edges=edges)
 
     @classmethod
-    def _through_ring(cls, n: int, bits: int, arrays: int) -> "Split | None":
-        """Rows go through shared memory, the next one arrives meanwhile: a thread has four vectors of each matrix."""
+    def _through_ring(cls, n: int, bits: int, arrays: int, norm: int) -> "Split | None":
+        """Rows go through shared memory, the next one arrives meanwhile: a thread has four vectors of each matrix.  Those of norms have three rows there,
+        and workers in waves."""
         if arrays == 0 or not _aligned(n, bits):
             return None
         vectors = n * bits // 128
         ctas = max(2, _cluster(vectors / 2048))
-        more = 8 if arrays == 1 else 6 if vectors <= 2048 * ctas else 10
+        more = 10 if norm else 8 if arrays == 1 else 6 if vectors <= 2048 * ctas else 10
         made = cls._pipelined(n, bits, ctas, _whole_warps(vectors / ctas / 4), more)
+        made = replace(made, waves=LAST_WAVE if norm else ())
         return made if made._places(16 * arrays * made.threads) else None
 
     @classmethod
@@ -214,7 +218,7 @@ class Split:
         thread, up to which a weight of 16 bits stays in registers as f32."""
         threads = min(512, max(32 if n <= 512 else 64 if n <= 1024 else 128, threads))
         room = 512 // threads
-        rows, resident, waves = (1, room, ()) if ctas > 1 else (room, 1, FEW_WAVES)
+        rows, resident, waves = (1, room, ()) if ctas > 1 else (room, 1, LAST_WAVE)
         made = cls(
             n, 128 // bits, threads, rows, ctas, kept=40, hopper=True, resident=resident, pipelined=True, waves=waves
         )
@@ -285,7 +289,9 @@ class Split:
                 return cls._pipelined(n, bits, 1, 128 if n == 1024 else 256, 6)
             return cls._pipelined(n, bits, 2, 512, 6) if n == SHORT else None
         ctas = max(2, _cluster(n / (0.75 * LONG)))
-        if norm == 2 and half and n <= 4 * LONG:  # eight make 0.75 of memory's speed, four 0.90
+        if norm == 2 and half and 3 * LONG < n <= 4 * LONG:  # few threads, with 24 elements each: four CTAs of 512 threads make 0.91 of memory's speed
+            return cls._pipelined(n, bits, MOST_CTAS, 352, 6, 24)
+        if norm == 2 and half and n <= 3 * LONG:
             ctas = min(4, ctas)
         if norm == 2 and half and 8 * LONG < n <= 10 * LONG:  # few threads, which keep all sums
             return replace(cls._pipelined(n, bits, MOST_CTAS, 256, 1), kept=80, resident=1)
@@ -371,7 +377,8 @@ class Split:
         rooms = (SHARED // self.resident,) if self.resident else (SHARED // 2, SHARED) if self.hopper else (99 * 1024,)
         for room in rooms:
             if (found := (room - self.beside) // pitch) >= least and (room == SHARED or self.threads <= 512):
-                return min((6 if self.resident else 3) * self.each, found)
+                found = min((6 if self.resident else 3) * self.each, found)
+                return found if found < 3 * self.each else found // self.each * self.each  # whole rows have addresses once a row
         return 0
 
     @property
@@ -403,17 +410,18 @@ class Split:
             resident = min(resident, SHARED // (places * self.pitch(types) + self.beside))
         return MULTIPROCESSORS * max(1, resident) // self.ctas
 
-    def workers(self, rows: int, types: Sequence) -> int:
+    def workers(self, rows: int, types: Sequence, summed: bool = True) -> int:
         """How many CTAs, or clusters of them, go over matrices of these types and so many rows: waves of what is resident at once, or, of one wave, as few
-        as make it no longer.  More than rows are of no harm, where their number is not known: they add zeros to the sums."""
+        as make it no longer.  `summed`: whether each has sums over its rows, which are to be added up; of many such there are fewer waves.  More than rows
+        are of no harm, where their number is not known: they add zeros to the sums."""
         crowd = self.crowd(types)
         if type(rows) is not int:
             return crowd
-        waves = crowd * len(self.waves)
         # Of a column, the f32 of each worker is written and read; beside what is read of each row half as much is written.
-        sums, moved = waves * 64, rows * 1.5 * sum(each.bits for each in types)
-        if self.waves and rows * self.n * types[0].bits // 8 >= MANY and sums <= MOST_SUMS * moved:
-            return waves
+        most = MOST_SUMS * rows * 1.5 * sum(each.bits for each in types) / 64 if summed else math.inf
+        for waves in sorted({len(self.waves), min(2, len(self.waves))} - {0}, reverse=True):
+            if rows * self.n * types[0].bits // 8 >= MANY and waves * crowd <= most:
+                return waves * crowd
         shares = -(-rows // self.rows) if self.abreast > 1 else rows
         return max(1, -(-shares // max(1, -(-shares // crowd))))
 
@@ -567,5 +575,5 @@ def directives_of(split, over_rows: bool):
 def clusters_of(row: Split, rows: int, types: Sequence) -> int:
     """Of a kernel that loops: as many as are resident; of large ones, and of two matrices, some rows each: not all multiprocessors find a
     place in one, and those that wait would begin when the others have ended; nor have all multiprocessors the same share of memory."""
-    workers = row.workers(rows, types)
+    workers = row.workers(rows, types, summed=False)
     return -(-rows // max(1, min(row.turns, rows // workers))) if row.turns else workers

@@ -7,7 +7,7 @@ before has ended, soon or late.  Which rows a worker has, and with that the orde
 
 from pyptx import ptx, reg
 from pyptx.kernels._registers import apply_to, divided
-from pyptx.kernels._rows.split import Split
+from pyptx.kernels._rows.split import TWO_WAVES, Split
 from pyptx.types import u32
 
 __all__ = ["rows_of"]
@@ -25,9 +25,11 @@ def rows_of(split: Split, crowd: int, worker, workers, m) -> tuple:
         """The row behind which so many 64ths of the turns are left, rounded up."""
         return (turns - ((turns * parts + 63) >> 6)) * turn
 
-    end = apply_to(reg.scalar(u32), ptx.inst.min.u32, row_before(of_wave(wave, (*split.waves[1:], 0))), m)
+    few = isinstance(workers, int) and workers <= 2 * crowd
+    waves = TWO_WAVES if few and len(split.waves) > 2 else split.waves
+    end = apply_to(reg.scalar(u32), ptx.inst.min.u32, row_before(of_wave(wave, (*waves[1:], 0))), m)
     ptx.inst.mov.u32(end, m, pred=before + crowd >= workers)
-    return row_before(of_wave(wave, split.waves)) + place, width, end
+    return row_before(of_wave(wave, waves)) + place, width, end
 
 
 def of_wave(wave, values):
