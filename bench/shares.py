@@ -8,7 +8,8 @@ such CTAs in waves, as in the backward of norms.  Printed are microseconds, the 
 and third when multiprocessors have ended.
 
 --bounds: of each kernel its time and speed, and beside them those of the same CTAs, rings and grid that move the same bytes, but compute nothing (of layer_norm's
-forward also with its weight and bias); of a backward also without the sums over the parts of workers, whose launch no other kernel may overtake.
+forward also with its weight and bias); of a backward also without the sums over the parts of workers, whose launch no other kernel may overtake, and with that
+launch, but of one part.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pyptx.kernels._call import TYPES, chosen, columns, matrix
 from pyptx.kernels._registers import add, fma
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.split import Split, row_kernel
+from pyptx.kernels.column_sums import column_sums
 from pyptx.kernels.norm import layer_norm_backward_kernel, rms_norm_backward_kernel
 from pyptx.types import bf16, u32, u64
 
@@ -104,6 +106,11 @@ def moving(made: Split, dtype, matrices: int, vectors: int):
     return row_kernel(given_types, (matrix(dtype),), split)(moved)
 
 
+def of_one_part(backward, sums):
+    _, *parts = backward()
+    return sums(*(each[:1] for each in parts))
+
+
 def bounds(torch, rows: int, n: int, name: str) -> dict:
     """Of each kernel: (matrices read and written, {what: a call})."""
     dtype, kind = getattr(torch, name), TYPES[name]
@@ -129,7 +136,8 @@ def bounds(torch, rows: int, n: int, name: str) -> dict:
             {
                 "": call(whole, x, *vectors, g),
                 "moved": call(going_over_rows(looping(n), kind), x, g, **told),
-                "without sums": call(loop(looping, *(kind,) * (1 + norm)), x, w, g, **told),
+                "without sums": (alone := call(loop(looping, *(kind,) * (1 + norm)), x, w, g, **told)),
+                "sums of one part": call(of_one_part, alone, column_sums(*(kind,) * norm, hopper=True)),
             },
         )
     table["softmax backward"] = (

@@ -14,6 +14,7 @@ from pyptx.types import b64, f32, pred, u32
 
 __all__ = ["column_sums"]
 
+
 class Cut:
     """How a CTA's threads share its columns: each has `vector` neighbours, `lanes` threads lie side by side, and there are `groups` of those.  All
     threads of `count` matrices are resident at one time, and each has some four rows: of long ones there are few, one for each cluster of an H200.

@@ -41,7 +41,7 @@ CLUSTERS = ((1, 132), (2, 66), (4, 30), (8, 15), (16, 6))
 EDGES = 64  # elements of a row, from which on vectors of memory are worth it; twice as many where rows are written, too
 OWN = {16: 96, 32: 64}  # by bits, elements of a row that a thread has for itself, at most
 SOME_OWN = (48, 64)  # the same of some rows together, of which several matrices are read, or one
-# Of workers: see _rows/waves.py.  TWO_WAVES where the first two would have too many sums.
+# Of workers: see _rows/waves.py.  TWO_WAVES stands in for the first two where three waves have too many sums.
 WAVES, FEW_WAVES, TWO_WAVES, LAST_WAVE = (64, 16, 4), (64, 8, 2), (64, 6), (64, 3)
 MANY = 2**26  # bytes of a matrix, from which on there are waves of workers; smaller ones stay in L2
 MOST_SUMS = 0.05  # bytes of sums, as a part of those of rows, up to which there are waves
@@ -289,7 +289,8 @@ class Split:
                 return cls._pipelined(n, bits, 1, 128 if n == 1024 else 256, 6)
             return cls._pipelined(n, bits, 2, 512, 6) if n == SHORT else None
         ctas = max(2, _cluster(n / (0.75 * LONG)))
-        if norm == 2 and half and 3 * LONG < n <= 4 * LONG:  # few threads, with 24 elements each: four CTAs of 512 threads make 0.91 of memory's speed
+        # Few threads, with 24 elements each: four CTAs of 512 threads make 0.91 of memory's speed.
+        if norm == 2 and half and 3 * LONG < n <= 4 * LONG:
             return cls._pipelined(n, bits, MOST_CTAS, 352, 6, 24)
         if norm == 2 and half and n <= 3 * LONG:
             ctas = min(4, ctas)
@@ -378,7 +379,8 @@ class Split:
         for room in rooms:
             if (found := (room - self.beside) // pitch) >= least and (room == SHARED or self.threads <= 512):
                 found = min((6 if self.resident else 3) * self.each, found)
-                return found if found < 3 * self.each else found // self.each * self.each  # whole rows have addresses once a row
+                # Addresses of whole rows are made once a row.
+                return found if found < 3 * self.each else found // self.each * self.each
         return 0
 
     @property
@@ -419,7 +421,7 @@ class Split:
             return crowd
         # Of a column, the f32 of each worker is written and read; beside what is read of each row half as much is written.
         most = MOST_SUMS * rows * 1.5 * sum(each.bits for each in types) / 64 if summed else math.inf
-        for waves in sorted({len(self.waves), min(2, len(self.waves))} - {0}, reverse=True):
+        for waves in range(len(self.waves), 1, -1):
             if rows * self.n * types[0].bits // 8 >= MANY and waves * crowd <= most:
                 return waves * crowd
         shares = -(-rows // self.rows) if self.abreast > 1 else rows
