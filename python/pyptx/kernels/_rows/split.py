@@ -288,12 +288,9 @@ class Split:
             if 1024 <= n <= 2048:  # eight elements a thread
                 return cls._pipelined(n, bits, 1, 128 if n == 1024 else 256, 6)
             return cls._pipelined(n, bits, 2, 512, 6) if n == SHORT else None
+        if half and matrices == 2 and (made := cls._by_clusters(n, norm)):
+            return made
         ctas = max(2, _cluster(n / (0.75 * LONG)))
-        # Few threads, with 24 elements each: four CTAs of 512 threads make 0.91 of memory's speed.
-        if norm == 2 and half and 3 * LONG < n <= 4 * LONG:
-            return cls._pipelined(n, bits, MOST_CTAS, 352, 6, 24)
-        if norm == 2 and half and n <= 3 * LONG:
-            ctas = min(4, ctas)
         if norm == 2 and half and 8 * LONG < n <= 10 * LONG:  # few threads, which keep all sums
             return replace(cls._pipelined(n, bits, MOST_CTAS, 256, 1), kept=80, resident=1)
         while ctas <= MOST_CTAS:
@@ -304,6 +301,19 @@ class Split:
             ctas *= 2
         made = replace(cls._pipelined(n, bits, LARGE, 256, 8), resident=1)  # more threads are slower
         return made if matrices == 4 and made.values <= 40 and made._places(matrices * 16 * made.threads) else None
+
+    @classmethod
+    def _by_clusters(cls, n: int, norm: int) -> "Split | None":
+        """Two matrices of 16 bits, by two CTAs, or four, if those have room.  Above 1,024 vectors, of layer_norm above 768, a thread has three to five, of so
+        many threads that few places stay empty and all four schedulers have as many warps: a row takes as long as the warp with most to do."""
+        by_two, by_four, few, more = (1.25, 2.5, 1024, (3, 4)) if norm == 1 else (1.5, 3.5, 768, (3, 4, 5))
+        ctas = 2 if n <= by_two * LONG else 4 if n <= by_four * LONG else MOST_CTAS
+        vectors = n / 8 / ctas
+        if vectors <= few:
+            return cls._pipelined(n, 16, ctas, _whole_warps(vectors / 2), 6, 32 if norm == 1 else 16)
+        fitting = [_whole_warps(vectors / each) for each in more]
+        threads = next((each for each in fitting if each in (352, 384)), 256 if vectors <= 1280 else None)
+        return threads and replace(cls._pipelined(n, 16, ctas, threads, 10, 24), resident=1)
 
     @classmethod
     def _several(cls, n: int, bits: int, each: int, norm: int) -> "Split":
