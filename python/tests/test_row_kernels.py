@@ -303,7 +303,10 @@ def test_backward_a_row_ahead_by_one_cta_and_by_two(name, n, dtype, ctas, thread
     monkeypatch.setattr(norm, "is_small", lambda *_: False)
     row = split.Split.wide_looping(n, torch.finfo(dtype).bits, norm=2)
     assert row.pipelined and (row.ctas, row.threads) == (ctas, threads)
-    assert row.stay == (dtype == torch.bfloat16 and row.values <= 24) and split.Split.wide_looping(8200, 16, matrices=4).pipelined
+    assert (
+        row.stay == (dtype == torch.bfloat16 and row.values <= 24)
+        and split.Split.wide_looping(8200, 16, matrices=4).pipelined
+    )
     with pyptx.simulator(check="all"):
         compare(name, tensors(name, (rows, n), dtype, "cpu"), TYPES[dtype])
 

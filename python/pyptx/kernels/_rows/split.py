@@ -314,9 +314,8 @@ class Split:
         by_two, by_four, few, more = (1.25, 2.5, 1024, (3, 4)) if norm == 1 else (1.5, 3.5, 768, (3, 4, 5))
         ctas = 2 if n <= by_two * LONG else 4 if n <= by_four * LONG else MOST_CTAS
         vectors = n / 8 / ctas
-        if (
-            norm == 2 and 512 < vectors <= 640
-        ):  # two of so few threads a multiprocessor: by one of 320 0.87 of memory's speed
+        # Two CTAs of so few threads a multiprocessor: one of 320 makes 0.87 of memory's speed.
+        if norm == 2 and 512 < vectors <= 640:
             return replace(cls._pipelined(n, 16, ctas, 128, 10), resident=2)
         if vectors <= few:
             return cls._pipelined(n, 16, ctas, _whole_warps(vectors / 2), 6, 32 if norm == 1 else 16)
