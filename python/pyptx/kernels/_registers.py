@@ -122,8 +122,9 @@ def element(bits, dtype):
 
 
 def narrowed(values: Sequence, dtype) -> list:
-    """The values rounded to nearest in `dtype`: registers as `registers` makes them, of an odd number of 16 bits one for each."""
-    if dtype == f32:
+    """The values rounded to nearest in `dtype`, or, of 32 bits, as they are: registers as `registers` makes them, of an odd number of 16 bits one for
+    each."""
+    if dtype.bits == 32:
         return list(values)
     if dtype == e4m3:
         return bytes_of(values)

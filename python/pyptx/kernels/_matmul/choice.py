@@ -151,7 +151,7 @@ def estimate_of(p: Problem) -> tuple[Config, float]:
 
 
 def may_stream(p: Problem) -> bool:
-    return p.dtype != s8 and not p.epilogue.gated and p.batch is None and p.a_k_major and not p.pitched
+    return not p.epilogue.gated and p.batch is None and p.a_k_major and not p.pitched
 
 
 def is_stream(p: Problem) -> bool:
@@ -161,19 +161,24 @@ def is_stream(p: Problem) -> bool:
 def stream_for(p: Problem) -> StreamConfig | None:
     if p.epilogue.scales == "block":
         return scaled_stream_of(p.m, p.n, p.k)
-    return stream_of(p.m, p.n, p.k, p.b_k_major)
+    return stream_of(p.m, p.n, p.k, p.b_k_major, unit_of(p))
+
+
+def unit_of(p: Problem) -> int:
+    """What a multiple of which wgmma has as columns, of many."""
+    return 16 if p.dtype == s8 else 8
 
 
 def once_in(p: Problem) -> Config | None:
     """For few rows: the configuration whose tiles or clusters fill the GPU once, unless a tall stream does."""
-    return None if may_stream(p) and tall_of(p.m, p.n, p.k, p.b_k_major) else fills_once(p) or once_of(p)
+    return None if may_stream(p) and tall_of(p.m, p.n, p.k, p.b_k_major, unit_of(p)) else fills_once(p) or once_of(p)
 
 
 def microseconds_in_one(p: Problem) -> float:
     """About how many a product without an epilogue takes."""
     if once_in(p) or not is_stream(p):
         return estimate_of(replace(p, k=p.k * p.dtype.bits // 16))[1]  # whose steps are 128 bytes of K
-    c = stream_of(p.m, p.n, p.k, p.b_k_major)
+    c = stream_for(p)
     steps, tiles = -(-p.k * p.dtype.bits // (8 * ROW * c.parts)), -(-p.n // c.bn) * c.parts
     return STREAM + max(1, tiles / MULTIPROCESSORS) * steps * 2 * (c.lines + c.bn) / CLOCKS
 
@@ -456,9 +461,9 @@ def for_output(c: Config, bits: int) -> Config:
 LATE = {"late": True, "ahead": 2}
 
 
-def tall_of(m: int, n: int, k: int, b_k_major: bool) -> StreamConfig | None:
-    """Of 33 to 128 rows whose products wgmma makes by 64 of them: columns are any multiple of 8, so many that clusters of two, three or four
-    fill the GPU once."""
+def tall_of(m: int, n: int, k: int, b_k_major: bool, unit: int) -> StreamConfig | None:
+    """Of 33 to 128 rows whose products wgmma makes by 64 of them: columns are any multiple of `unit`, so many that clusters of two, three or
+    four fill the GPU once."""
     if not 32 < m <= 128 or k < 4096 or not b_k_major:
         return None
     if in_thirds(n):
@@ -470,22 +475,21 @@ def tall_of(m: int, n: int, k: int, b_k_major: bool) -> StreamConfig | None:
     else:
         return None
     deep = 1 if m > 64 else 2
-    return StreamConfig.of(
-        -(-m // 8) * 8, parts, 8 * -(-n // (8 * CLUSTERS[parts])), tall=True, deep=deep, late=True, ahead=2 // deep
-    )
+    bn = unit * -(-n // (unit * CLUSTERS[parts]))
+    return StreamConfig.of(-(-m // 8) * 8, parts, bn, tall=True, deep=deep, late=True, ahead=2 // deep)
 
 
 @functools.lru_cache(4096)
-def stream_of(m: int, n: int, k: int, b_k_major: bool = True) -> StreamConfig:
+def stream_of(m: int, n: int, k: int, b_k_major: bool = True, unit: int = 8) -> StreamConfig:
     """64 columns a CTA and K in parts while that leaves multiprocessors idle; 128 columns where they fill the GPU.  CTAs that leave room for
     others on their multiprocessor let those of the next kernel begin."""
-    if tall := tall_of(m, n, k, b_k_major):
+    if tall := tall_of(m, n, k, b_k_major, unit):
         return tall
     rows, tiles = max(8, 1 << (m - 1).bit_length()), -(-n // 64)
 
     def made(parts, bn, share=1, *more, **told):
-        unit = max(16 if rows > 16 else 8, 8 * share)  # of rows: copies fill those outside of A slowly
-        return StreamConfig.of(-(-m // unit) * unit, parts, bn, share, *more, **told)
+        each = max(16 if rows > 16 else 8, 8 * share)  # of rows: copies fill those outside of A slowly
+        return StreamConfig.of(-(-m // each) * each, parts, bn, share, *more, **told)
 
     if rows > 128:
         parts = 2 if 96 < 2 * tiles <= MULTIPROCESSORS else 3 if in_thirds(n) else 4

@@ -28,7 +28,7 @@ from pyptx.kernels._matmul.tiles import (
     quotient,
 )
 from pyptx.kernels._registers import narrowed
-from pyptx.types import PtxType, b32, bf16, f32, u8, u32, u64
+from pyptx.types import PtxType, b32, bf16, f32, s8, s32, u8, u32, u64
 
 __all__ = ["StreamConfig", "stream_kernel"]
 
@@ -133,7 +133,7 @@ class Stream:
         self, c: StreamConfig, a: Operand, b: Operand, out: PtxType, epilogue: Epilogue, whole: bool, turned: bool
     ):
         self.c, self.a, self.b, self.out, self.epilogue, self.whole = c, a, b, out, epilogue, whole
-        self.turned = turned
+        self.turned, self.sum_type = turned, s32 if a.dtype == s8 else f32
         self.block_of_a = c.lines * ROW
         self.stage_bytes = c.deep * (self.block_of_a + b.bytes)
         self.copied_bytes = c.deep * (a.bytes + b.bytes)  # of a stage
@@ -294,7 +294,7 @@ class Stream:
             there = reg.scalar(u32)
             ptx.inst.mapa.shared__cluster.u32(there, address(self.empty), self.part * c.share + lane)
         at = self.stage_address(thread >> 5, lane)
-        acc = reg.array(f32, (c.bn if c.tall else c.rows) // 2)
+        acc = reg.array(self.sum_type, (c.bn if c.tall else c.rows) // 2)
 
         def release(stage):
             if c.share > 1:
@@ -325,7 +325,7 @@ class Stream:
     def add_up(self, acc, ring: Ring, issue, release):
         """The products of a part of K.  `issue(stage, acc)` starts those of a stage; `release(stage)` says that it has been read."""
         for each in acc:
-            ptx.inst.mov.f32(each, 0.0)
+            ptx.inst.mov.b32(each, 0)
         later, before = reg.scalar(u32, init=0), reg.scalar(u32)
         for _ in ptx.range_(self.first, self.last, dtype=u32):
             ptx.mbarrier.wait(self.full[ring.stage], ring.parity)
@@ -369,11 +369,11 @@ class Stream:
                 for there, here in ((to, at + slot * c.slot), (bar, address(self.landed))):
                     ptx.inst.mapa.shared__cluster.u32(there, here, part * c.share + self.member)
                 for i, group in enumerate(c.of_part(part)):
-                    ptx.st_async(f32, ptx.addr(to, i * pitch), groups[group], ptx.addr(bar), sem="weak", vec="v4")
+                    ptx.st_async(self.sum_type, ptx.addr(to, i * pitch), groups[group], ptx.addr(bar), sem="weak", vec="v4")
         ptx.mbarrier.wait(self.landed[0], 0)
-        mine = reg.array(f32, 4 * c.mine)
+        mine = reg.array(self.sum_type, 4 * c.mine)
         for each in mine[4 * (c.groups // c.parts) :]:  # groups that not all have
-            ptx.inst.mov.f32(each, 0.0)
+            ptx.inst.mov.b32(each, 0)
         for part in range(c.parts):
             with ptx.if_(self.part == part):
                 for i, group in enumerate(c.of_part(part)):
@@ -381,12 +381,12 @@ class Stream:
                     for other in range(c.parts):
                         values = groups[group]
                         if other != part:
-                            values = [reg.scalar(f32) for _ in range(4)]
+                            values = [reg.scalar(self.sum_type) for _ in range(4)]
                             there = ptx.addr(at, (other - (other > part)) * c.slot + i * pitch)
-                            ptx.inst.ld.shared.v4.f32(values, there)
+                            ptx.inst.ld.shared.v4.b32(values, there)
                         parts.append(values)
                     for into, value in zip(mine[4 * i : 4 * i + 4], functools.reduce(added, parts), strict=True):
-                        ptx.inst.mov.f32(into, value)
+                        ptx.inst.mov.b32(into, value)
         return mine
 
     def stage_address(self, warp, lane):
@@ -401,10 +401,10 @@ class Stream:
         c = self.c
         if c.tall:
             for i in range(0, len(acc), 2):
-                ptx.inst.st.shared.v2.f32(ptx.addr(at, (i & 2) * 4 * c.pitch + i // 4 * 32), [acc[i], acc[i + 1]])
+                ptx.inst.st.shared.v2.b32(ptx.addr(at, (i & 2) * 4 * c.pitch + i // 4 * 32), [acc[i], acc[i + 1]])
             return
         for i, each in enumerate(acc):
-            ptx.inst.st.shared.f32(ptx.addr(at, (i // 4 * 8 + i % 2) * c.pitch + (i & 2) * 16), each)
+            ptx.inst.st.shared.b32(ptx.addr(at, (i // 4 * 8 + i % 2) * c.pitch + (i & 2) * 16), each)
 
     def issue(self, acc, b, a, block: int | None):
         """Starts the products of a stage, which are added to the sums, or of one of its blocks, which replace them."""
@@ -417,7 +417,7 @@ class Stream:
             one, two = (at + (each * size // WORD + step * of.step) for at, of, size in (rows, columns))
             ptx.wgmma.mma_async(
                 shape=(64, self.c.bn if self.c.tall else self.c.rows, 256 // self.a.dtype.bits),
-                dtype_d=f32,
+                dtype_d=self.sum_type,
                 dtype_a=rows[1].multiplied,
                 dtype_b=columns[1].multiplied,
                 d=acc,
@@ -455,8 +455,8 @@ class Stream:
                     inside = inside & (line < lines)
                 if c.groups % c.parts:
                     inside = inside & ((column if c.tall else row) < end)
-                values = [reg.scalar(f32, init=0.0) for _ in range(4)]
-                ptx.inst.ld.shared.v4.f32(values, ptx.addr(start + line * c.pitch + quad * 16), pred=inside)
+                values = [reg.scalar(self.sum_type, init=0) for _ in range(4)]
+                ptx.inst.ld.shared.v4.b32(values, ptx.addr(start + line * c.pitch + quad * 16), pred=inside)
                 line, columns = finisher.line(row, m_size), finisher.columns(column, 4)
                 some.append((row, column, inside, values, line, columns))
             for row, column, inside, values, line, columns in some:
