@@ -9,8 +9,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 from pyptx import kernels  # noqa: E402
-from pyptx.kernels._matmul_choice import Problem, kernel_of, stream_of  # noqa: E402
-from pyptx.kernels._matmul_stream import StreamConfig, stream_kernel  # noqa: E402
+from pyptx.kernels._matmul.choice import Problem, kernel_of, stream_of  # noqa: E402
+from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel  # noqa: E402
 from pyptx.types import s8, s32  # noqa: E402
 
 OF_BYTES = (

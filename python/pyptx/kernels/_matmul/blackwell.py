@@ -20,7 +20,6 @@ from dataclasses import replace
 from pyptx import ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, BlockScales, Epilogue, Finisher
 from pyptx.kernels._matmul.tiles import (
-    MOST_GROUPS,
     ROW,
     WORD,
     Config,
@@ -98,8 +97,7 @@ class Product:
         self.rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
         self.begin()
         if self.grouped:
-            self.ends = smem.alloc(u32, MOST_GROUPS)
-            keep_ends(OFFS, self.ends, self.thread, THREADS)
+            self.ends = keep_ends(OFFS, self.thread, THREADS, self.masked)
         bk = self.a.bk
         self.steps = (ptx.param(u32, "K") + (bk - 1)) >> (bk.bit_length() - 1)
         with ptx.if_(self.thread == 0):

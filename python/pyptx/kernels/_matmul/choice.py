@@ -37,6 +37,7 @@ __all__ = [
     "fills_once",
     "for_output",
     "grouped_kernel",
+    "is_few",
     "kernel_of",
     "microseconds_in_one",
     "mma_of",
@@ -92,9 +93,8 @@ def kernel_of(p: Problem):
     gated = p.epilogue.gated
     if p.turned:
         return stream_kernel(stream_for(p), p.dtype, p.b_k_major, p.out, p.epilogue, whole=False, turned=True)
-    few = may_stream(p) and p.m <= 128
-    if not found and few and engine(p.on_gpu, p.dtype, p.a_width, p.b_width) == "sm_90a" and (c := stream_for(p)):
-        return stream_kernel(c, p.dtype, p.b_k_major, p.out, p.epilogue, whole=False)
+    if not found and is_few(p):
+        return stream_kernel(stream_for(p), p.dtype, p.b_k_major, p.out, p.epilogue, whole=False)
     if not found:
         return mma_of(p)
     tiles = found == "sm_90a" and p.dtype.bits == 16 and p.packed and not gated
@@ -152,6 +152,12 @@ def estimate_of(p: Problem) -> tuple[Config, float]:
 
 def may_stream(p: Problem) -> bool:
     return not p.epilogue.gated and p.batch is None and p.a_k_major and not p.pitched
+
+
+def is_few(p: Problem) -> bool:
+    """Whether a stream takes few rows of A, whatever the width of those of C."""
+    by_copies = engine(p.on_gpu, p.dtype, p.a_width, p.b_width) == "sm_90a"
+    return by_copies and may_stream(p) and p.m <= 128 and stream_for(p) is not None
 
 
 def is_stream(p: Problem) -> bool:
@@ -575,16 +581,17 @@ def grouped_kernel(
     out = bf16 if scaled else kind
     lie = {"by_rows": by_rows, "b_by_rows": b_by_rows} if scaled else {}
     epilogue = Epilogue(activation=activation, scales="block" if scaled else None, **lie)
-    each, gated = -(-t // experts), epilogue.gated
+    some = experts if masked else max(1, min(experts, t))  # that have rows, at the most
+    each, gated = -(-t // some), epilogue.gated
     found = engine(on_gpu, kind, a_width, b_width, width_of(n * 2)) if experts <= MOST_GROUPS else ""
     if found.startswith("sm_10"):
         c = blackwell_cut(each, n, experts, gated, scaled)
         return blackwell_kernel(c, kind, True, b_k_major, out, False, epilogue, True, masked, found)
     if found:
         c = (
-            blocks_of(each, n, k, True, gated, experts)
+            blocks_of(each, n, k, True, gated, some)
             if scaled
-            else configuration(each, n, k, experts, 16, b_k_major, True, gated)
+            else configuration(each, n, k, some, 16, b_k_major, True, gated)
         )
         c = with_beside(c, k * kind.bits // 8, epilogue)
         return product_kernel(c, kind, True, b_k_major, out, epilogue=epilogue, grouped=True, masked=masked)

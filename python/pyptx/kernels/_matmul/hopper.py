@@ -28,7 +28,7 @@ from pyptx.kernels._matmul.blocks import BlockSums, PairedSums
 from pyptx.kernels._matmul.store import Store, chunk_of
 from pyptx.kernels._matmul.tiles import (
     CLUSTERS,
-    MOST_GROUPS,
+    ENDS,
     ROW,
     WARPGROUP,
     WORD,
@@ -123,7 +123,7 @@ class Product:
 
     def room(self, buffers: int) -> int:
         """The bytes of shared memory that so many buffers a consumer leave."""
-        c, ends = self.c, 4 * MOST_GROUPS * self.grouped
+        c, ends = self.c, 4 * ENDS * self.grouped
         return MOST_SHARED - c.stages * self.stage_bytes - c.consumers * buffers * self.buffer - ends
 
     def buffers_ahead(self) -> int:
@@ -169,11 +169,9 @@ class Product:
         if self.grouped or c.inside:
             (self.pointer,) = ptx.global_ptrs(C)
         if self.grouped:
-            self.ends = smem.alloc(u32, MOST_GROUPS)
-            keep_ends(OFFS, self.ends, thread, self.threads)
+            self.ends = keep_ends(OFFS, thread, self.threads, self.masked)
         if self.parted:
-            self.ends = smem.alloc(u32, MOST_GROUPS)
-            keep_ends(OFFS, self.ends, thread, self.threads, "L")
+            self.ends = keep_ends(OFFS, thread, self.threads, self.masked, "L")
         self.steps, self.first_step = (ptx.param(u32, "K") + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1), 0
         if c.parts > 1:
             self.split_steps()
@@ -445,7 +443,7 @@ class Product:
 
     def lines_of(self, group):
         """(the first line of a group, how many lines it has)."""
-        at, end, start = address(self.ends) + group * 4, reg.scalar(u32), reg.scalar(u32, init=0)
+        at, end, start = self.ends + group * 4, reg.scalar(u32), reg.scalar(u32, init=0)
         ptx.inst.ld.shared.u32(end, ptx.addr(at))
         if self.masked:
             within(start, end, group, quotient(ptx.param(u32, "K"), ptx.param(u32, "L")))

@@ -6,13 +6,13 @@ import operator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pyptx import Tile, kernel, ptx, reg
+from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import quotient
 from pyptx.types import PtxType, b16, b32, f32, pred, s32, tf32, u32, u64
 
 __all__ = [
-    "CLUSTERS", "MOST_GROUPS", "MULTIPROCESSORS", "ROW", "WARPGROUP", "WORD", "Config", "Groups", "Operand", "Place", "Ring", "Tiles", "address", "copied",
+    "CLUSTERS", "ENDS", "MOST_GROUPS", "MULTIPROCESSORS", "ROW", "WARPGROUP", "WORD", "Config", "Groups", "Operand", "Place", "Ring", "Tiles", "address", "copied",
     "fetch_maps", "keep_ends", "kernel_of_tiles", "mask", "of_batch", "quotient", "within",
 ]  # fmt: skip
 
@@ -21,6 +21,7 @@ MULTIPROCESSORS = 132  # of an H200
 CLUSTERS = {1: MULTIPROCESSORS, 2: 66, 3: 39, 4: 30, 8: 15}
 WARPGROUP = 128  # threads
 MOST_GROUPS = 512  # groups whose ends fit into shared memory
+ENDS = MOST_GROUPS + MOST_GROUPS // 32  # words: of these, and of a bit for each group
 ROW = 128  # bytes of a row of a tile in shared memory: the width of the swizzle
 WORD = 16  # bytes that a descriptor counts
 BATCHES = ((), ("L",), ("L", "LI"))  # the dimensions of a batch, by their number
@@ -229,12 +230,12 @@ def of_batch(batched: int, number) -> tuple:
 
 
 class Groups(Tiles):
-    """The tiles of grouped products.  `ends`, in shared memory, has for each matrix of B the row of A behind its last one.  `masked`: each
-    matrix has M / E rows of A, and `ends` says how many of them count."""
+    """The tiles of grouped products.  `ends`, of `keep_ends`, has for each matrix of B the row of A behind its last one.  `masked`: each matrix
+    has M / E rows of A, and `ends` says how many of them count."""
 
     def __init__(self, c: Config, columns: int, ends, role: str, masked: bool):
         super().__init__(c, 0, columns)
-        self.ends, self.role, self.masked = address(ends), role, masked
+        self.ends, self.role, self.masked = ends, role, masked
 
     def places(self, begin=None):
         experts = ptx.param(u32, "E")
@@ -243,7 +244,9 @@ class Groups(Tiles):
         expert, start, end = reg.scalar(u32, init=0), reg.scalar(u32, init=0), reg.scalar(u32, init=0)
         down = reg.scalar(u32, init=0)
         room = quotient(ptx.param(u32, "M"), experts) if self.masked else None
-        again, found, done = (f"{self.role}_{name}" for name in ("next", "found", "done"))
+        again, following, skip, found, done = (
+            f"{self.role}_{name}" for name in ("next", "following", "skip", "found", "done")
+        )
         ptx.label(again)
         inside = t - before
         ptx.bra(found, pred=inside < down * self.across)
@@ -251,12 +254,26 @@ class Groups(Tiles):
         ptx.inst.mad.lo.u32(before, down, self.across, before)
         if not self.masked:
             ptx.inst.mov.u32(start, end)
-        ptx.bra(done, pred=expert == experts)
+        ptx.label(following)
+        ptx.bra(done, pred=expert >= experts)
         ptx.inst.ld.shared.u32(end, ptx.addr(self.ends + expert * 4))
         within(start, end, expert, room)
         ptx.inst.mov.u32(down, self.down(end - start))
         expert += 1
-        ptx.bra(again)
+        ptx.bra(again, pred=down > 0)
+        # Where few groups have rows, to try the others one by one would take microseconds.
+        ptx.label(skip)
+        ptx.bra(done, pred=expert >= experts)
+        bits, zeros = reg.scalar(b32), reg.scalar(u32)
+        ptx.inst.ld.shared.b32(bits, ptx.addr(self.ends + ((expert >> 5) << 2), MOST_GROUPS * 4))
+        ptx.inst.shr.b32(bits, bits, expert & 31)
+        none = bits == 0
+        ptx.inst.add.u32(expert, expert | 31, 1, pred=none)
+        ptx.bra(skip, pred=none)
+        ptx.inst.brev.b32(bits, bits)
+        ptx.inst.clz.b32(zeros, bits)
+        expert += zeros
+        ptx.bra(following)
         ptx.label(found)
         if begin:
             begin()
@@ -317,15 +334,24 @@ def fetch_maps(maps):
         ptx.inst.prefetch.tensormap(ptx.addr(each))
 
 
-def keep_ends(OFFS, ends, thread, threads: int, groups: str = "E"):
-    """Copies the ends of the groups to shared memory, by all threads of a CTA.  `groups`: the parameter that has their number."""
+def keep_ends(OFFS, thread, threads: int, masked: bool, groups: str = "E"):
+    """Copies the ends of the groups to shared memory, by all threads of a CTA, and returns their address.  Behind them is a bit for each group, set if it
+    has rows.  `groups`: the parameter that has their number."""
     (pointer,) = ptx.global_ptrs(OFFS)
-    base = address(ends)
-    for i in ptx.range_(thread, ptx.param(u32, groups), threads):
-        end = reg.scalar(u32)
-        ptx.inst.ld.global_.nc.u32(end, ptx.addr(pointer + i * 4))
-        ptx.inst.st.shared.u32(ptx.addr(base + i * 4), end)
+    base, count, lane = address(smem.alloc(u32, ENDS)), ptx.param(u32, groups), thread & 31
+    for first in ptx.range_(thread - lane, count, threads):  # of a warp
+        number, end, start = first + lane, reg.scalar(u32, init=0), reg.scalar(u32, init=0)
+        at, inside = pointer + number * 4, number < count
+        ptx.inst.ld.global_.nc.u32(end, ptx.addr(at), pred=inside)
+        if not masked:
+            ptx.inst.ld.global_.nc.u32(start, ptx.addr(at, -4), pred=inside & (number > 0))
+        ptx.inst.st.shared.u32(ptx.addr(base + number * 4), end, pred=inside)
+        has_rows, bits = reg.scalar(pred), reg.scalar(b32)
+        (ptx.inst.setp.gt.s32 if masked else ptx.inst.setp.gt.u32)(has_rows, end, start)
+        ptx.inst.vote.sync.ballot.b32(bits, has_rows, 0xFFFFFFFF)
+        ptx.inst.st.shared.b32(ptx.addr(base + (first >> 3), MOST_GROUPS * 4), bits, pred=lane == 0)
     ptx.bar.sync(0)
+    return base
 
 
 def within(start, end, expert, room, rows: str = "M"):
