@@ -15,7 +15,7 @@ from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, Epilogue, Finisher, with_tensors
 from pyptx.kernels._matmul.stream_blocks import BLOCKS, ScaledSums, ScaleSlots, produce_scales
 from pyptx.kernels._matmul.tiles import (
-    MULTIPROCESSORS,
+    CLUSTERS,
     ROW,
     WARPGROUP,
     WORD,
@@ -511,12 +511,12 @@ def stream_kernel(
     stream = Stream(c, a, b, out, epilogue, whole, turned)
     more = epilogue.tiles()
     # Numbers, because an object that `grid` reads would be compared at each call.
-    ctas, once, most = c.parts * c.share, c.once, c.resident * MULTIPROCESSORS // (c.parts * c.share)
+    ctas, most = c.parts * c.share, None if c.once else c.resident * CLUSTERS[c.share]
     across = c.bn * c.share
 
     def grid(N):
         tiles = -(-N // across)
-        return ((tiles if once else min(tiles, most)) * ctas, 1, 1)
+        return ((min(tiles, most) if most else tiles) * ctas, 1, 1)
 
     return kernel(
         in_specs=(a.tile((), "M", "128B"), b.tile((), "N"), *more.values()),
