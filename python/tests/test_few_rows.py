@@ -8,10 +8,17 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
-from pyptx import kernels  # noqa: E402
-from pyptx.kernels._matmul.choice import Problem, kernel_of, stream_of  # noqa: E402
+from pyptx import assembler, kernels  # noqa: E402
+from pyptx.kernels._matmul.choice import Problem, grouped_kernel, kernel_of, lies_by_columns, stream_of  # noqa: E402
+from pyptx.kernels._matmul.in_torch import Call  # noqa: E402
+from pyptx.kernels._matmul.launches import launches_of  # noqa: E402
 from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel  # noqa: E402
-from pyptx.types import s8, s32  # noqa: E402
+from pyptx.types import bf16, f32, s8, s32  # noqa: E402
+
+needs_ptxas = pytest.mark.skipif(
+    not any(row.name.startswith("ptxas") and "PTX up to" in row.name for row in assembler.found()),
+    reason="skipped: no ptxas",
+)
 
 OF_BYTES = (
     (StreamConfig.of(8, 1, 64), (3, 100, 288)),
@@ -38,4 +45,79 @@ def test_few_rows_of_int8_are_a_stream_that_wgmma_takes():
     with kernels.simulated_target("sm_90a"):
         for m in (1, 32, 37, 128):
             made = kernel_of(Problem(m, 1536, 4096, None, s8, s32, on_gpu=False))
-            assert "wgmma.mma_async.sync.aligned.m64n" in made.ptx(M=m, N=1536, K=4096) and made.__name__ == "stream_matmul"
+            assert (
+                "wgmma.mma_async.sync.aligned.m64n" in made.ptx(M=m, N=1536, K=4096)
+                and made.__name__ == "stream_matmul"
+            )
+
+
+OF_COLUMNS = (
+    (StreamConfig.of(8, 1, 64), (3, 100, 96)),
+    (StreamConfig.of(16, 2, 64, 1, 2, deep=2), (11, 128, 200)),
+    (StreamConfig.of(64, 1, 128, 4), (60, 260, 68)),
+)
+
+
+@pytest.mark.parametrize(("config", "sizes"), OF_COLUMNS, ids=str)
+def test_streams_of_f32_whose_columns_lie_side_by_side(config, sizes):
+    m, n, k = sizes
+    a, b = torch.randn(m, k), torch.randn(k, n)
+    wanted = a.double() @ b.double()
+    assert (stream_kernel(config, f32, False, f32)(a, b) - wanted).norm() < 1e-3 * wanted.norm()
+
+
+def test_few_rows_of_f32_take_b_as_it_lies():
+    a, b, bias = torch.randn(5, 64), torch.randn(64, 516), torch.randn(516)
+    with kernels.simulated_target("sm_90a"):
+        assert lies_by_columns(Problem(5, 516, 64, None, f32, f32, b_k_major=False, on_gpu=False))
+        assert not lies_by_columns(Problem(129, 516, 64, None, f32, f32, b_k_major=False, on_gpu=False))
+        call = Call((a, b, bias, None, None, None), "relu", None)
+        assert call.kernel.__name__ == "stream_matmul" and not call.seen[1].steps
+        found = {"torch": kernels.matmul(a, b, bias=bias, activation="relu")}
+        found["numpy"] = torch.from_numpy(kernels.matmul(a.numpy(), b.numpy(), bias=bias.numpy(), activation="relu"))
+    wanted = (a.double() @ b.double() + bias).relu()
+    for name, made in found.items():
+        assert (made - wanted).norm() < 1e-3 * wanted.norm(), name
+
+
+@needs_ptxas
+@pytest.mark.parametrize("m", [1, 16, 32, 64, 128])
+@pytest.mark.parametrize(("dtype", "out", "b_k_major", "unit"), [(f32, f32, False, 8), (s8, s32, True, 16)], ids=str)
+def test_streams_of_other_types_assemble(m, dtype, out, b_k_major, unit):
+    for n in (1536, 4096, 6144, 32768):
+        c = stream_of(m, n, 4096, b_k_major, unit)
+        found = stream_kernel(c, dtype, b_k_major, out).resources(M=c.rows, N=n, K=4096)
+        assert found.spill_stores == 0 and found.dynamic_shared <= 232448
+
+
+def test_a_product_with_an_odd_number_of_columns_has_no_copies():
+    with kernels.simulated_target("sm_90a"):
+        p = Problem(16, 4095, 4096, None, bf16, bf16, out_width=2, on_gpu=False)
+        assert launches_of(p).__name__ == "stream_matmul"
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("filled", [[], [0], [99], [31, 32], [5, 63, 64, 98], list(range(100))], ids=str)
+def test_groups_without_rows_are_passed_over(filled, masked):
+    """Of 100 groups some have rows: none, the first, the last, at the borders of words of bits."""
+    counts = torch.zeros(100, dtype=torch.int32)
+    counts[filled] = torch.randint(1, 9, (len(filled),), dtype=torch.int32)
+    b, rows = torch.randn(100, 64, 72).bfloat16(), 8 if masked else int(counts.sum()) + 3
+    shape = (100, rows, 72) if masked else (rows, 72)
+    a = torch.randn(*shape[:-1], 64).bfloat16()
+    ends = counts if masked else counts.cumsum(0).int()
+    before = torch.randn(shape).bfloat16()
+    with kernels.simulated_target("sm_90a"):
+        out = kernels.grouped_matmul(a, b, **{"counts" if masked else "offs": ends}, out=before.clone())
+    wanted = before.clone()
+    for e in filled:
+        there = (e, slice(0, counts[e])) if masked else slice(ends[e] - counts[e], ends[e])
+        wanted[there] = (a[there].float() @ b[e].float()).bfloat16()
+    torch.testing.assert_close(out, wanted, rtol=2e-2, atol=2e-1)
+
+
+def test_groups_are_cut_for_no_more_than_have_rows():
+    """Eight rows of 128 experts leave most multiprocessors without a tile if these are wide."""
+    with kernels.simulated_target("sm_90a"):
+        made = grouped_kernel((8, 2048), 128, 1536, "bfloat16", True, 32, 32, False)
+        assert made is grouped_kernel((8, 2048), 8, 1536, "bfloat16", True, 32, 32, False)

@@ -18,7 +18,7 @@ from pyptx.kernels._matmul.once import copying, in_one_wave, with_one_tile
 from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel
 from pyptx.kernels._matmul.tiles import CLUSTERS, MOST_GROUPS, MULTIPROCESSORS, ROW, Config
 from pyptx.kernels._target import family
-from pyptx.types import PtxType, bf16, e4m3, s8
+from pyptx.types import PtxType, bf16, e4m3, f32, s8
 
 __all__ = [
     "BLOCKS",
@@ -37,14 +37,15 @@ __all__ = [
     "fills_once",
     "for_output",
     "grouped_kernel",
-    "is_few",
     "kernel_of",
+    "lies_by_columns",
     "microseconds_in_one",
     "mma_of",
     "parted_kernel",
     "scaled_stream_of",
     "stream_of",
     "streams",
+    "streams_few",
     "with_tail",
 ]
 
@@ -93,7 +94,7 @@ def kernel_of(p: Problem):
     gated = p.epilogue.gated
     if p.turned:
         return stream_kernel(stream_for(p), p.dtype, p.b_k_major, p.out, p.epilogue, whole=False, turned=True)
-    if not found and is_few(p):
+    if not found and streams_few(p):
         return stream_kernel(stream_for(p), p.dtype, p.b_k_major, p.out, p.epilogue, whole=False)
     if not found:
         return mma_of(p)
@@ -154,7 +155,12 @@ def may_stream(p: Problem) -> bool:
     return not p.epilogue.gated and p.batch is None and p.a_k_major and not p.pitched
 
 
-def is_few(p: Problem) -> bool:
+def lies_by_columns(p: Problem) -> bool:
+    """Whether a stream of few rows takes f32 of B (K, N), as other kernels do not.  Of few columns and a long K it has too few CTAs."""
+    return p.dtype == f32 and streams_few(p) and not p.epilogue.gated and (p.n >= 512 or p.k <= 8192)
+
+
+def streams_few(p: Problem) -> bool:
     """Whether a stream takes few rows of A, whatever the width of those of C."""
     by_copies = engine(p.on_gpu, p.dtype, p.a_width, p.b_width) == "sm_90a"
     return by_copies and may_stream(p) and p.m <= 128 and stream_for(p) is not None

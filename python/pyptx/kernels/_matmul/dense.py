@@ -9,7 +9,7 @@ from pyptx import differentiable_kernel
 from pyptx.errors import LaunchTypeError
 from pyptx.kernels._epilogue import Epilogue
 from pyptx.kernels._matmul.arguments import NAMES, broadcast, epilogue_of, line_of, shape_of, size, types_of, width_of
-from pyptx.kernels._matmul.choice import Problem, kernel_of
+from pyptx.kernels._matmul.choice import Problem, kernel_of, lies_by_columns
 from pyptx.kernels._matmul.padded import is_padded
 from pyptx.kernels._matmul.parts import InParts, in_parts
 from pyptx.types import e4m3, s8
@@ -63,9 +63,11 @@ def matmul(_, given, activation, out):
 def multiply(arrays, a_k_major: bool, b_k_major: bool, dtype, result, epilogue, on_gpu: bool):
     """The product of A, stored (M, K) or (K, M), and B, stored (N, K) or (K, N)."""
     a, b, *more = arrays
-    if dtype.bits != 16:  # which has to be K-major
-        a, b = a if a_k_major else a.swapaxes(-1, -2), b if b_k_major else b.swapaxes(-1, -2)
-        a_k_major = b_k_major = True
+    bytes_ = dtype.bits // 8
+    if dtype.bits != 16:  # which has to be K-major, but where few rows are streamed
+        a, a_k_major = a if a_k_major else a.swapaxes(-1, -2), True
+        if not (b_k_major or may_lie_by_columns(a, b, dtype, result, epilogue, on_gpu)):
+            b, b_k_major = b.swapaxes(-1, -2), True
         if isinstance(a, numpy.ndarray):
             a, b = numpy.ascontiguousarray(a), numpy.ascontiguousarray(b)
     k, m = (a.shape[-1], a.shape[-2]) if a_k_major else (a.shape[-2], a.shape[-1])
@@ -74,7 +76,6 @@ def multiply(arrays, a_k_major: bool, b_k_major: bool, dtype, result, epilogue, 
         n //= 2
         b = b.reshape(*b.shape[:-2], *((2, n, k) if b_k_major else (k, 2, n)))
     batch = a.shape[0] if a.ndim == 3 else None
-    bytes_ = dtype.bits // 8
     widths = width_of(a.shape[-1] * bytes_), width_of(b.shape[-1] * bytes_), width_of(n * result.bits // 8)
     problem = Problem(m, n, k, batch, dtype, result, a_k_major, b_k_major, *widths, epilogue, on_gpu)
     if not isinstance(a, numpy.ndarray) and is_padded(problem):
@@ -87,6 +88,14 @@ def multiply(arrays, a_k_major: bool, b_k_major: bool, dtype, result, epilogue, 
     if isinstance(a, numpy.ndarray) or dtype in (e4m3, s8) or epilogue.scales is not None:
         return kernel(a, b, *more)
     return differentiable(kernel, a_k_major, b_k_major, dtype, result, epilogue, on_gpu)(a, b, *more)
+
+
+def may_lie_by_columns(a, b, dtype, result, epilogue: Epilogue, on_gpu: bool) -> bool:
+    """Whether a kernel takes b (K, N) as it lies though its elements are not of 16 bits."""
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    widths = (width_of(size * dtype.bits // 8) for size in (k, n))
+    p = Problem(m, n, k, None, dtype, result, True, False, *widths, epilogue=epilogue, on_gpu=on_gpu)
+    return a.ndim == 2 and lies_by_columns(p)
 
 
 def padded(x, k_major: bool, rows: int, k: int):

@@ -22,7 +22,7 @@ from pyptx.kernels._matmul.arguments import (
     types_of,
     width_of,
 )
-from pyptx.kernels._matmul.choice import Problem, engine
+from pyptx.kernels._matmul.choice import Problem, engine, lies_by_columns
 from pyptx.kernels._matmul.cuts import small_cut
 from pyptx.kernels._matmul.grouped_gradient import gated_gradient_kernel, vector_of
 from pyptx.kernels._matmul.launches import DTYPES, launches_of
@@ -176,9 +176,9 @@ class Seen:
             tensor = step(tensor)
         return tensor
 
-    def orient(self, across: bool) -> bool:
+    def orient(self, across: bool, by_columns: bool = False) -> bool:
         """Makes the tensor (rows, K) or (K, rows) with the last dimension contiguous, without a copy if that is possible.  Returns whether it
-        is (rows, K).  `across`: it is (K, rows) before."""
+        is (rows, K).  `across`: it is (K, rows) before.  `by_columns`: (K, rows) may have elements of any size."""
         t = self.tensor
         natural = lies(t, -1)
         if not natural and not lies(t, -2):
@@ -187,7 +187,9 @@ class Seen:
             self.step(contiguous)
             return True
         k_major = natural != across
-        if not k_major and t.element_size() != 2:  # wgmma and ldmatrix transpose elements of 16 bits only
+        if (
+            not (k_major or by_columns) and t.element_size() != 2
+        ):  # wgmma and ldmatrix transpose elements of 16 bits only
             if across:
                 self.step(transposed)
             self.step(by_rows)
@@ -271,7 +273,9 @@ class Call:
                 a.pack(aligned=True)
             else:
                 self.flat = (m, n)
-        a_k_major, b_k_major = a.orient(across=False), b.orient(across=not (column or few))
+        a_k_major = a.orient(across=False)
+        by_columns = not (batch or column or few) and may_lie_by_columns(m, n, a, b, types[0], result, activation)
+        b_k_major = b.orient(not (column or few), by_columns)
         k = a.tensor.shape[-1 if a_k_major else -2]
         out_width = width_of(n * self.dtype.itemsize, 0 if out is None or not out.is_contiguous() else out.data_ptr())
         if len(batch) == 2 and not lie_apart(a, b, self.flat, k, types[0], out_width):
@@ -334,6 +338,13 @@ def is_few(m: int, n: int, a: Seen, b: Seen) -> bool:
     k, t = a.tensor.shape[-1], a.tensor
     long = 1 < n <= FEW * (1 + lies(b.tensor, -2)) and 2048 <= m <= 16384 and k >= 4096 and t.element_size() == 2
     return long and lies(t, -1) and engine(t.is_cuda, NAMES[str(t.dtype).removeprefix("torch.")], a.width) == "sm_90a"
+
+
+def may_lie_by_columns(m: int, n: int, a: Seen, b: Seen, dtype, result, activation) -> bool:
+    """Whether a kernel takes b (K, N) as it lies though its elements are f32."""
+    k, a_k_major = b.tensor.shape[-2], lies(a.tensor, -1)
+    p = Problem(m, n, k, None, dtype, result, a_k_major, False, a.width, b.width, on_gpu=a.tensor.is_cuda)
+    return lies(b.tensor, -1) and activation not in GATED and lies_by_columns(p)
 
 
 def flatten(a: Seen, b: Seen, shape) -> tuple:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from pyptx.kernels._epilogue import NOTHING
-from pyptx.kernels._matmul.choice import Problem, engine, is_few, kernel_of, microseconds_in_one
+from pyptx.kernels._matmul.choice import Problem, engine, kernel_of, microseconds_in_one, streams_few
 from pyptx.kernels._matmul.cuts import microseconds
 from pyptx.kernels._matmul.pitched import pitched_kernel
 
@@ -19,7 +19,7 @@ def is_padded(p: Problem) -> bool:
     widths, epilogue = (p.a_width, p.b_width, p.out_width), p.epilogue
     if engine(p.on_gpu, p.dtype, 16) != "sm_90a" or min(widths) >= 16 or epilogue.gated or epilogue.scales == "block":
         return False
-    if is_few(p) or (p.out_width < 16 and epilogue != NOTHING):
+    if streams_few(p) or (p.out_width < 16 and epilogue != NOTHING):
         return False
     by_mma = microseconds(p.m, p.n, p.k * p.dtype.bits // 8, p.batch or 1, min(p.a_width, p.b_width))
     return padded_microseconds(p) < GAIN * by_mma

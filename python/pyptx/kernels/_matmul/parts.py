@@ -41,6 +41,7 @@ class InParts:
 def in_parts(p: Problem) -> InParts | None:
     """The kernels for a problem; None where one part does not take much longer, or where the product cannot be made so."""
     plain = p.batch is None and p.epilogue == NOTHING and p.dtype in (bf16, f16, f32) and p.k >= LEAST
+    plain = plain and (p.b_k_major or p.dtype != f32)
     if not plain or engine(p.on_gpu, p.dtype, p.a_width, p.b_width, p.out_width, width_of(p.n * 4)) != "sm_90a":
         return None
     split = quickest(p)

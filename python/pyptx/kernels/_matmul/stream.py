@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, Epilogue, Finisher, with_tensors
 from pyptx.kernels._matmul.stream_blocks import BLOCKS, ScaledSums, ScaleSlots, produce_scales
+from pyptx.kernels._matmul.stream_columns import ColumnSums
 from pyptx.kernels._matmul.tiles import (
     CLUSTERS,
     ROW,
@@ -285,11 +286,7 @@ class Stream:
     def consume(self, thread):
         """The products of this CTA's part of K, the sums of all parts, and a part of C."""
         c, ring = self.c, Ring(self.c.stages)
-        consumer, lane = thread >> 7, thread & 31
-        start = address(self.ring)
-        mine = consumer * (64 * ROW)
-        desc_b = self.b.descriptor(start if c.tall else start + mine)
-        desc_a = self.a.descriptor(start + c.deep * self.b.bytes + mine if c.tall else start + c.deep * self.b.bytes)
+        lane = thread & 31
         if c.share > 1:
             there = reg.scalar(u32)
             ptx.inst.mapa.shared__cluster.u32(there, address(self.empty), self.part * c.share + lane)
@@ -302,17 +299,13 @@ class Stream:
             else:
                 ptx.mbarrier.arrive(self.empty[stage], pred=lane == 0)
 
-        def issue(stage, sums, block=None):
-            words = reg.scalar(u64)
-            ptx.inst.mul.wide.u32(words, stage, self.stage_bytes // WORD)
-            self.issue(sums, desc_b + words, desc_a + words, block)
-
-        scaled = ScaledSums(self, thread, acc) if c.scaled else None
+        if self.b.dtype == f32 and not self.b.k_major:
+            add_up = ColumnSums(self, thread, acc).add_up
+        else:
+            self.find_operands(thread)
+            add_up = ScaledSums(self, thread, acc).add_up if c.scaled else functools.partial(self.add_up, acc)
         for column in self.tiles():
-            if scaled:
-                scaled.add_up(ring, issue, release)
-            else:
-                self.add_up(acc, ring, issue, release)
+            add_up(ring, release)
             mine = self.exchanged(acc, thread) if c.parts > 1 else acc
             if c.once:
                 ptx.bar.sync(1, c.consumers * WARPGROUP)
@@ -322,14 +315,21 @@ class Stream:
             if not c.once:
                 ptx.bar.sync(1, c.consumers * WARPGROUP)
 
-    def add_up(self, acc, ring: Ring, issue, release):
-        """The products of a part of K.  `issue(stage, acc)` starts those of a stage; `release(stage)` says that it has been read."""
+    def find_operands(self, thread):
+        """Where a consumer's rows, or columns, of the first stage lie."""
+        start, mine = address(self.ring), (thread >> 7) * (64 * ROW)
+        behind = start + self.c.deep * self.b.bytes
+        self.desc_b = self.b.descriptor(start if self.c.tall else start + mine)
+        self.desc_a = self.a.descriptor(behind + mine if self.c.tall else behind)
+
+    def add_up(self, acc, ring: Ring, release):
+        """The products of a part of K.  `release(stage)` says that a stage has been read."""
         for each in acc:
             ptx.inst.mov.b32(each, 0)
         later, before = reg.scalar(u32, init=0), reg.scalar(u32)
         for _ in ptx.range_(self.first, self.last, dtype=u32):
             ptx.mbarrier.wait(self.full[ring.stage], ring.parity)
-            issue(ring.stage, acc)
+            self.issue(ring.stage, acc)
             ptx.wgmma.wait_group(1)
             with ptx.if_(later == 1):  # the stage before has been read
                 release(before)
@@ -369,7 +369,9 @@ class Stream:
                 for there, here in ((to, at + slot * c.slot), (bar, address(self.landed))):
                     ptx.inst.mapa.shared__cluster.u32(there, here, part * c.share + self.member)
                 for i, group in enumerate(c.of_part(part)):
-                    ptx.st_async(self.sum_type, ptx.addr(to, i * pitch), groups[group], ptx.addr(bar), sem="weak", vec="v4")
+                    ptx.st_async(
+                        self.sum_type, ptx.addr(to, i * pitch), groups[group], ptx.addr(bar), sem="weak", vec="v4"
+                    )
         ptx.mbarrier.wait(self.landed[0], 0)
         mine = reg.array(self.sum_type, 4 * c.mine)
         for each in mine[4 * (c.groups // c.parts) :]:  # groups that not all have
@@ -406,10 +408,13 @@ class Stream:
         for i, each in enumerate(acc):
             ptx.inst.st.shared.b32(ptx.addr(at, (i // 4 * 8 + i % 2) * c.pitch + (i & 2) * 16), each)
 
-    def issue(self, acc, b, a, block: int | None):
+    def issue(self, stage, acc, block: int | None = None):
         """Starts the products of a stage, which are added to the sums, or of one of its blocks, which replace them."""
+        words = reg.scalar(u64)
+        ptx.inst.mul.wide.u32(words, stage, self.stage_bytes // WORD)
         ptx.wgmma.fence()
-        rows, columns = (a, self.a, self.block_of_a), (b, self.b, self.b.bytes)
+        rows = self.desc_a + words, self.a, self.block_of_a
+        columns = self.desc_b + words, self.b, self.b.bytes
         if not self.c.tall:
             rows, columns = columns, rows
         blocks = range(self.c.deep) if block is None else [block]
@@ -513,6 +518,8 @@ def stream_kernel(
     # Numbers, because an object that `grid` reads would be compared at each call.
     ctas, most = c.parts * c.share, None if c.once else c.resident * CLUSTERS[c.share]
     across = c.bn * c.share
+    # Without a bound ptxas spills what a few of these need, to keep to 96 registers.
+    bound = (("minnctapersm", (c.resident,)),) if dtype == f32 and not b_k_major else ()
 
     def grid(N):
         tiles = -(-N // across)
@@ -526,6 +533,7 @@ def stream_kernel(
         block=(c.threads, 1, 1),
         cluster=(ctas, 1, 1),
         reqntid=True,
+        raw_directives=bound,
         dependent_launch=True,
         arch="sm_90a",
     )(with_tensors("stream_matmul", ("A", "B", *more, "C"), stream.write))

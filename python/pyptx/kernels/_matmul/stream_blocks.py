@@ -100,20 +100,20 @@ class ScaledSums:
             self.at_a = start + (lane & 3) * (self.slots.pitch * 4)
             self.at_b = start + (self.slots.begin_b + (warp >> 2)) * 4
 
-    def add_up(self, ring: Ring, issue, release):
-        """Of at least one stage.  `issue(stage, sums, block)` starts the products of a block; `release(stage)` says that a stage has been read.
-        Two blocks are being multiplied; where the sums of one have been added, that of the next stage begins."""
+    def add_up(self, ring: Ring, release):
+        """Of at least one stage.  `release(stage)` says that a stage has been read.  Two blocks are being multiplied; where the sums of one have been
+        added, that of the next stage begins."""
         for each in self.acc:
             ptx.inst.mov.f32(each, 0.0)
         stage = reg.scalar(u32)
         for block in range(BLOCKS):
-            self.begin(ring, issue, block)
+            self.begin(ring, block)
         for _ in ptx.range_(1, self.stream.last - self.stream.first, dtype=u32):
             ptx.inst.mov.u32(stage, ring.stage)
             ring.advance()
             for block in range(BLOCKS):
                 self.add(stage, block, 1)
-                self.begin(ring, issue, block)
+                self.begin(ring, block)
             release(stage)
         # Without this branch ptxas would wait after each wgmma of the loop (C7514).
         with ptx.if_(self.stream.last * BLOCKS <= self.blocks):
@@ -124,10 +124,10 @@ class ScaledSums:
         release(ring.stage)
         ring.advance()
 
-    def begin(self, ring: Ring, issue, block: int):
+    def begin(self, ring: Ring, block: int):
         if block == 0:
             ptx.mbarrier.wait(self.stream.full[ring.stage], ring.parity)
-        issue(ring.stage, self.sums[block], block)
+        self.stream.issue(ring.stage, self.sums[block], block)
 
     def add(self, stage, block: int, newer: int):
         """Waits until all but the `newer` blocks are done, and adds the sums of this one.  Scales are loaded few at a time: all that a thread of
