@@ -111,6 +111,19 @@ class PairedSums(BlockSums):
             with ptx.if_(self.store.waiting == 1):
                 self.store_before()
         left = self.product.steps - 2  # steps that have not begun
+        if self.product.halves_tiles:
+            with ptx.if_(place.end <= place.row):
+                self.product.pass_over([one.stage, two.stage], left, [])
+            with ptx.else_():
+                self.sum_left(left)
+        else:
+            self.sum_left(left)
+        self.store.keep(place)
+        if not self.ahead:
+            self.store_before()
+
+    def sum_left(self, left):
+        one, two = self.one, self.two
         for _ in ptx.range_(0, left >> 1, dtype=u32):
             for step in (one, two):
                 step.finish(1, True)
@@ -124,9 +137,6 @@ class PairedSums(BlockSums):
         with ptx.else_():
             one.finish(1)
             two.finish(0)
-        self.store.keep(place)
-        if not self.ahead:
-            self.store_before()
 
     def store_before(self):
         self.store.convert([self.acc])

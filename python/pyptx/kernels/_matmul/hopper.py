@@ -18,6 +18,7 @@ A and B may each be stored with K contiguous, or with M (N) contiguous, which is
 as copies clip what lies outside and fill it with zeros.
 """
 
+import contextlib
 import functools
 from dataclasses import replace
 
@@ -52,6 +53,7 @@ from pyptx.types import PtxType, b32, bf16, f32, s8, s32, u8, u32, u64
 __all__ = ["product_kernel"]
 
 WARPS = 4
+HALF = 64  # rows of a tile, of one of two consumers
 WORKING = 40  # registers of a consumer besides accumulators and what waits to be stored
 # Bytes of shared memory that a CTA may have, less what barriers and gaps between allocations take.
 MOST_SHARED = 232_448 - 1024
@@ -66,6 +68,9 @@ class Product:
     ):  # fmt: skip
         self.c, self.a, self.b, self.out, self.batched, self.epilogue = c, a, b, out, batched, epilogue
         self.grouped, self.masked, self.parted = grouped, masked, parted
+        self.halves_tiles = halves_tiles(c, grouped, epilogue)
+        # Steps of a tile that begin before its place is known.
+        self.begun = 2 if epilogue.scales == "block" else 1
         self.columns = c.bn // 2 if epilogue.gated else c.bn  # columns of C in a tile
         self.acc_type = s32 if a.dtype == s8 else f32
         self.stage_bytes = a.bytes + b.bytes
@@ -233,7 +238,7 @@ class Product:
         if c.ahead:
             hints[not c.turned] = reg.scalar(u64)
             ptx.inst.createpolicy.fractional.L2__evict_first.b64(hints[not c.turned])
-        for row, column, batch, expert, *_ in tiles.places():
+        for row, column, batch, expert, end, _ in tiles.places():
             k = reg.scalar(u32, init=0) if c.parts == 1 else copied(self.first_step * self.a.bk)
             if c.swing:
                 # (A predicate that is negated for each tile would be shorter; ptxas 13.0 reads it behind the negation.)
@@ -243,12 +248,18 @@ class Product:
             if self.parted:
                 k, lines = self.lines_of(batch)
                 steps, batch = (lines + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1), None
-            for _ in ptx.range_(0, steps, dtype=u32):
-                full = self.full[ring.stage]
+            many = end - row > HALF if self.halves_tiles else None
+            for number in ptx.range_(0, steps, dtype=u32):
+                full, lower = self.full[ring.stage], None
                 if c.tail:
                     ptx.inst.min.u32(k, k, last)
                 ptx.mbarrier.wait(self.empty[ring.stage], ring.parity ^ 1)
-                ptx.mbarrier.arrive_expect_tx(full, self.stage_bytes)
+                if self.halves_tiles:
+                    lower, bytes_ = many | (number < self.begun), reg.scalar(u32)
+                    ptx.inst.selp.b32(bytes_, self.stage_bytes, self.stage_bytes - HALF * ROW, lower)
+                    ptx.mbarrier.arrive_expect_tx(full, bytes_)
+                else:
+                    ptx.mbarrier.arrive_expect_tx(full, self.stage_bytes)
                 to = base + ring.stage * self.stage_bytes
                 of_b = expert if self.grouped else batch
                 for operand, tensor_map, rank, offset, start, multicast, hint in (
@@ -259,9 +270,18 @@ class Product:
                     into = to + first if operand.share > 1 else to
                     for at, where in copies:
                         there = ptx.addr(into, offset + at)
-                        ptx.tensor_copy.load(there, tensor_map, where, full, multicast_mask=multicast, cache_hint=hint)
+                        with self.if_needed(operand, rank, at, lower):
+                            ptx.tensor_copy.load(
+                                there, tensor_map, where, full, multicast_mask=multicast, cache_hint=hint
+                            )
                 ptx.inst.add.s32(k, k, step)
                 ring.advance()
+
+    def if_needed(self, operand: Operand, rank, at: int, lower):
+        """A copy of the lower half of a tile's rows is not, where `lower` does not hold; None: all are."""
+        if lower is None or operand is not self.a or (operand.share == 1 and at == 0):
+            return contextlib.nullcontext()
+        return ptx.if_(lower if operand.share == 1 else lower | (rank == 0))
 
     def part_of(self, operand: Operand, rank, start):
         """This CTA's part of the tile that begins at `start` (row, k, matrix of a batch): (the part's first byte in the tile, copies), where each
@@ -392,6 +412,28 @@ class Product:
             work.append(lambda: store.fetch(place))
             if self.residual_copied:
                 work.append(store.ahead.fetch_residual)
+        if not self.halves_tiles:
+            self.sum_beside(work)
+            return
+        with ptx.if_(place.end <= place.row):
+            self.pass_over([self.before], self.steps - 1, work)
+        with ptx.else_():
+            self.sum_beside(work)
+
+    def pass_over(self, begun: list, left, work: list):
+        """What a consumer does that has no row of its group in a tile: frees the stages, of which `left` have not been waited for."""
+        ptx.wgmma.wait_group(0)
+        for stage in begun:
+            self.release(stage)
+        for write in work:
+            write()
+        for _ in ptx.range_(0, left, dtype=u32):
+            ptx.mbarrier.wait(self.full[self.position.stage], self.position.parity)
+            self.release(self.position.stage)
+            self.position.advance()
+
+    def sum_beside(self, work: list):
+        """The steps of a tile that has begun, and what is written beside the first of them."""
         for k, write in enumerate(work):
             with ptx.if_(self.whole_steps > k + 1):
                 self.issue(self.acc, False)
@@ -527,6 +569,12 @@ def fours(registers) -> list:
     return [[registers[i + j] for j in range(4)] for i in range(0, len(registers), 4)]
 
 
+def halves_tiles(c: Config, grouped: bool, epilogue: Epilogue) -> bool:
+    """Whether the lower half of a tile is neither copied nor multiplied where the group has no rows there.  Of wide tiles with scales of blocks
+    both consumers wait for each other."""
+    return grouped and c.bm == 2 * HALF and c.consumers == 2 and (epilogue.scales != "block" or c.overlap)
+
+
 @functools.cache
 def product_kernel(
     c: Config,
@@ -550,7 +598,8 @@ def product_kernel(
         masked: each group has K / L lines, and OFFS says how many of them count.
     """
     bk = ROW * 8 // dtype.bits
-    a = Operand(dtype, a_k_major, c.bm, c.cn, bk)
+    pieces = 2 if halves_tiles(c, grouped, epilogue) and c.cn == 1 else 1
+    a = Operand(dtype, a_k_major, c.bm, c.cn, bk, pieces=pieces)
     b = Operand(dtype, b_k_major, c.bn, c.cm, bk, epilogue.gated)
     if c.turned:
         if out.bits != 16 or grouped or epilogue != NOTHING or c.parts > 1:

@@ -82,7 +82,10 @@ class Store:
         for into, value in zip(kept, (*place[:3], place.end, *(place.own or (None, None))), strict=True):
             if into is not None:
                 ptx.inst.mov.u32(into, value)
-        ptx.inst.mov.u32(self.waiting, 1)
+        if self.product.halves_tiles:
+            ptx.inst.selp.u32(self.waiting, 1, 0, self.row < self.end)
+        else:
+            ptx.inst.mov.u32(self.waiting, 1)
 
     def fetch(self, place: Place):
         """Remembers the place of a tile, and begins to fetch what its epilogue reads."""

@@ -90,11 +90,12 @@ class Operand:
     halves: bool = (
         False  # whether half of the rows are gates and the other half, N rows further, the ups that belong to them
     )
+    pieces: int = 1  # copies of a CTA's part of the rows, if K is contiguous
 
     @property
     def block(self) -> int:
         """Rows of one copy; 128 bytes of them if rows (M or N) are contiguous."""
-        return self.rows // self.share if self.k_major else ROW * 8 // self.dtype.bits
+        return self.rows // (self.share * self.pieces) if self.k_major else ROW * 8 // self.dtype.bits
 
     @property
     def bytes(self) -> int:
@@ -111,7 +112,8 @@ class Operand:
     @property
     def part(self) -> tuple[int, int, int]:
         """(rows, elements of K, bytes) from the part that one CTA of a cluster copies to that of the next."""
-        return (self.block, 0, self.block * ROW) if self.k_major else (0, self.box[0], self.box[0] * ROW)
+        rows = self.rows // self.share
+        return (rows, 0, rows * ROW) if self.k_major else (0, self.box[0], self.box[0] * ROW)
 
     def tile(self, batch: tuple, size: str, l2: str = "256B") -> Tile:
         size = (2, size) if self.halves else (size,)
@@ -129,7 +131,8 @@ class Operand:
 
     def copies(self):
         """(first row, first byte) of each copy of a CTA's part of the tile."""
-        return [(0, 0)] if self.k_major else [(at, at * ROW) for at in range(0, self.rows, self.block)]
+        rows = self.rows // self.share if self.k_major else self.rows
+        return [(at, at * ROW) for at in range(0, rows, self.block)]
 
     def where(self, first, at: int, k):
         """The coordinates of the copy `at` rows behind the first row of the tile, which is `first`."""
