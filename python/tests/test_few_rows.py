@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import linecache
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
+import pyptx  # noqa: E402
 from pyptx import assembler, kernels  # noqa: E402
-from pyptx.kernels._matmul.choice import Problem, grouped_kernel, kernel_of, lies_by_columns, stream_of  # noqa: E402
+from pyptx.kernels._epilogue import Epilogue  # noqa: E402
+from pyptx.kernels._matmul.choice import BLOCKS, Problem, grouped_kernel, kernel_of, lies_by_columns, stream_of  # noqa: E402
+from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul.in_torch import Call  # noqa: E402
 from pyptx.kernels._matmul.launches import launches_of  # noqa: E402
 from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel  # noqa: E402
-from pyptx.types import bf16, f32, s8, s32  # noqa: E402
+from pyptx.kernels._matmul.tiles import Config  # noqa: E402
+from pyptx.types import bf16, e4m3, f32, s8, s32  # noqa: E402
 
 needs_ptxas = pytest.mark.skipif(
     not any(row.name.startswith("ptxas") and "PTX up to" in row.name for row in assembler.found()),
@@ -121,3 +126,45 @@ def test_groups_are_cut_for_no_more_than_have_rows():
     with kernels.simulated_target("sm_90a"):
         made = grouped_kernel((8, 2048), 128, 1536, "bfloat16", True, 32, 32, False)
         assert made is grouped_kernel((8, 2048), 8, 1536, "bfloat16", True, 32, 32, False)
+
+
+def warps_that_multiply(kernel, *given) -> int:
+    """How often a warp executed wgmma."""
+    with pyptx.simulator(lines=True) as run:
+        kernel(*given)
+    return sum(
+        each.instructions for each in run.lines() if "wgmma.mma_async" in linecache.getline(each.file, each.line)
+    )
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("cn", [1, 2])
+def test_the_lower_half_of_a_tile_is_passed_over(masked, cn):
+    """Of four tiles of three steps of four wgmma: the second warpgroup multiplies in the first step, whose place is not yet known."""
+    kernel = product_kernel(Config(128, 64, 2, cn=cn), bf16, grouped=True, masked=masked)
+    a, b = torch.randn(256, 136).bfloat16(), torch.randn(2, 128, 136).bfloat16()
+    for rows, steps in ((64, 4), (65, 6)):
+        ends = [rows, rows] if masked else [rows, 2 * rows]
+        given = a, b, torch.tensor(ends, dtype=torch.int32)
+        assert warps_that_multiply(kernel, *given) == 2 * 2 * steps * 4 * 4
+        made = kernel(*given)
+        for e, first in enumerate((0, 128 if masked else rows)):
+            wanted = a[first : first + rows].double() @ b[e].double().mT
+            assert (made[first : first + rows] - wanted).norm() < 5e-3 * wanted.norm()
+
+
+def test_the_lower_half_of_a_tile_with_scales_of_blocks_is_passed_over():
+    kernel = product_kernel(BLOCKS, e4m3, epilogue=Epilogue(scales="block", by_rows=True), grouped=True)
+    a, b = (torch.randn(shape).to(torch.float8_e4m3fn) for shape in ((200, 640), (2, 256, 640)))
+    one, two = torch.rand(200, 5) + 0.5, torch.rand(2, 5, 2) + 0.5
+    found = []
+    for ends in ([64, 128], [70, 200]):
+        given = a, b, one, two, torch.tensor(ends, dtype=torch.int32)
+        found.append(warps_that_multiply(kernel, *given))
+        made = kernel(*given)
+        for e, (first, end) in enumerate(((0, ends[0]), ends)):
+            wide = a[first:end].double() * one[first:end].repeat_interleave(128, 1)
+            scales = two[e].repeat_interleave(128, 0).repeat_interleave(128, 1)
+            wanted = wide @ (b[e].double().mT * scales)
+            assert (made[first:end] - wanted).norm() < 5e-3 * wanted.norm()
+    assert found == [2 * 2 * 4 * 4 * (5 + 2), 2 * 2 * 4 * 4 * (5 + 5)]
