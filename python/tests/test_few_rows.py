@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import math
+from dataclasses import replace
 
 import pytest
 
@@ -12,12 +14,20 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 import pyptx  # noqa: E402
 from pyptx import assembler, kernels  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul.choice import BLOCKS, Problem, grouped_kernel, kernel_of, lies_by_columns, stream_of  # noqa: E402
+from pyptx.kernels._matmul.choice import (  # noqa: E402
+    BLOCKS,
+    OF_LINES,
+    Problem,
+    grouped_kernel,
+    kernel_of,
+    lies_by_columns,
+    stream_of,
+)
 from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul.in_torch import Call  # noqa: E402
 from pyptx.kernels._matmul.launches import launches_of  # noqa: E402
 from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel  # noqa: E402
-from pyptx.kernels._matmul.tiles import Config  # noqa: E402
+from pyptx.kernels._matmul.tiles import CLUSTERS, Config  # noqa: E402
 from pyptx.types import bf16, e4m3, f32, s8, s32  # noqa: E402
 
 needs_ptxas = pytest.mark.skipif(
@@ -168,3 +178,55 @@ def test_the_lower_half_of_a_tile_with_scales_of_blocks_is_passed_over():
             wanted = wide @ (b[e].double().mT * scales)
             assert (made[first:end] - wanted).norm() < 5e-3 * wanted.norm()
     assert found == [2 * 2 * 4 * 4 * (5 + 2), 2 * 2 * 4 * 4 * (5 + 5)]
+
+
+def test_parts_of_few_columns():
+    """As many parts of K as were measured to take least, up to eight; no part has less than 512 of K."""
+    wanted = {256: 8, 512: 6, 1024: 6, 1408: 5, 1664: 5, 1728: 4}
+    assert {n: stream_of(16, n, 8192).parts for n in wanted} == wanted
+    assert stream_of(16, 1024, 2048).parts == 4 and stream_of(16, 256, 4095).parts < 8
+
+
+@pytest.mark.parametrize("parts", [5, 6, 7, 8])
+@pytest.mark.parametrize("k", [64, 1000])
+def test_more_than_four_parts(parts, k):
+    """Some have nothing to add up."""
+    a, b = torch.randn(13, k).bfloat16(), torch.randn(140, k).bfloat16()
+    made = stream_kernel(StreamConfig.of(16, parts, 64, late=True, deep=2, ahead=1), bf16)(a, b)
+    wanted = a.double() @ b.double().mT
+    assert (made - wanted).norm() < 5e-3 * wanted.norm()
+
+
+@pytest.mark.parametrize("n", [17000, 28672, 32000, 50256, 128256, 151936])
+def test_ctas_that_share_rows_leave_no_wave_nearly_empty(n):
+    for m, shares in ((64, (1, 2, 4)), (100, (1, 2))):
+        waves = [-(-n // (128 * share)) / CLUSTERS[share] for share in shares]
+        filled = {share: each / math.ceil(each) for share, each in zip(shares, waves, strict=True)}
+        assert filled[stream_of(m, n, 4096).share] == max(filled.values())
+
+
+def test_clusters_that_share_rows_run_at_once():
+    kernel = stream_kernel(StreamConfig.of(64, 1, 128, 4), bf16)
+    assert kernel.grid(N=128256) == (30 * 4, 1, 1)
+
+
+def test_many_columns_of_nearly_128_rows_are_wide_tiles():
+    def made(m, n, dtype=bf16):
+        with kernels.simulated_target("sm_90a"):
+            return kernel_of(Problem(m, n, 4096, None, dtype, bf16, on_gpu=False)).__name__
+
+    assert [made(112, 32000), made(128, 16384), made(128, 32000, e4m3)] == ["stream_matmul"] * 3
+    assert [made(113, 32000), made(128, 128256)] == ["matmul"] * 2
+
+
+@pytest.mark.parametrize("b_k_major", [False, True])
+def test_lines_of_a_batch(b_k_major):
+    a, b = torch.randn(3, 7, 520).bfloat16(), torch.randn(3, 136, 520).bfloat16()
+    made = product_kernel(OF_LINES, bf16, True, b_k_major, bf16, 1)(a, b if b_k_major else b.mT.contiguous())
+    wanted = a.double() @ b.double().mT
+    assert (made - wanted).norm() < 5e-3 * wanted.norm()
+    with kernels.simulated_target("sm_90a"):
+        p = Problem(7, 4096, 4096, 8, bf16, bf16, b_k_major=b_k_major, on_gpu=False)
+        assert kernel_of(p) is product_kernel(OF_LINES, bf16, True, b_k_major, bf16, True)
+        for other in (replace(p, m=17), replace(p, batch=2), replace(p, epilogue=Epilogue(bf16))):
+            assert kernel_of(other) is not kernel_of(p)

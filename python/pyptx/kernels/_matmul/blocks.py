@@ -112,7 +112,7 @@ class PairedSums(BlockSums):
                 self.store_before()
         left = self.product.steps - 2  # steps that have not begun
         if self.product.halves_tiles:
-            with ptx.if_(place.end <= place.row):
+            with ptx.if_(self.product.is_idle(self.store, place)):
                 self.product.pass_over([one.stage, two.stage], left, [])
             with ptx.else_():
                 self.sum_left(left)

@@ -5,6 +5,7 @@ choice where `costs.py` finds it much quicker.
 """
 
 import functools
+import math
 from dataclasses import dataclass, replace
 
 from pyptx.kernels._epilogue import NOTHING, Epilogue
@@ -24,6 +25,7 @@ __all__ = [
     "BLOCKS",
     "CANDIDATES",
     "OF_BLOCKS",
+    "OF_LINES",
     "ONCE",
     "PAIR",
     "PARTED",
@@ -101,6 +103,8 @@ def kernel_of(p: Problem):
     tiles = found == "sm_90a" and p.dtype.bits == 16 and p.packed and not gated
     if tiles and (cut := small_cut(p.m, p.n, 2 * p.k, p.batch or 1)):
         return mma_of(p, cut)
+    if is_line_of_batch(p):
+        return product_kernel(OF_LINES, p.dtype, True, p.b_k_major, p.out, batched + p.apart)
     once = once_in(p)
     if not once and is_stream(p):
         return stream_kernel(stream_for(p), p.dtype, p.b_k_major, p.out, p.epilogue)
@@ -125,6 +129,12 @@ def with_beside(c: Config, k_bytes: int, epilogue: Epilogue) -> Config:
         return c
     steps = -(-k_bytes // ROW)
     return replace(c, beside=0 if c.bn <= 128 or steps < 10 else 4 if steps < 32 else 2)
+
+
+def is_line_of_batch(p: Problem) -> bool:
+    """Whether each matrix of a batch has few rows and a long K, and all together fill the GPU: then tiles of C^T read B quickest."""
+    plain = p.epilogue == NOTHING and p.dtype.bits == p.out.bits == 16 and p.a_k_major
+    return plain and p.batch is not None and p.m <= 16 and p.k >= 512 and -(-p.n // 128) * p.batch >= MULTIPROCESSORS
 
 
 def mma_of(p: Problem, cut: Cut | None = None, parts=False):
@@ -167,7 +177,8 @@ def streams_few(p: Problem) -> bool:
 
 
 def is_stream(p: Problem) -> bool:
-    return may_stream(p) and (p.m <= 128 or is_narrow(p) or is_long(p)) and stream_for(p) is not None
+    few = p.m <= 128 and not (p.m > 112 and p.n > 128 * MULTIPROCESSORS and p.dtype.bits == 16)  # else wide tiles
+    return may_stream(p) and (few or is_narrow(p) or is_long(p)) and stream_for(p) is not None
 
 
 def stream_for(p: Problem) -> StreamConfig | None:
@@ -290,6 +301,7 @@ OF_BLOCKS = (
     (Config(128, 64, 8, swing=False), 0.25, 1.5),
     (Config(64, 128, 8, consumers=1, swing=False), 0.24, 1.5),
 )
+OF_LINES = Config(128, 16, 10, turned=True)
 # Of 64 rows, and of 128.
 ONCE = (
     (Config(64, 48, 12, consumers=1, ahead=AHEAD), Config(64, 112, 8, consumers=1, ahead=AHEAD)),
@@ -469,6 +481,7 @@ def for_output(c: Config, bits: int) -> Config:
     return replace(c, overlap=False, stages=min(c.stages, room // ((c.bm + -(-c.bn // 64) * 64) * ROW)))
 
 
+BESIDE = {"deep": 2, "ahead": 1}
 # The next kernel's CTAs begin when this kernel's have started all their copies, and fetch two stages of B before this kernel has ended.
 LATE = {"late": True, "ahead": 2}
 
@@ -491,6 +504,23 @@ def tall_of(m: int, n: int, k: int, b_k_major: bool, unit: int) -> StreamConfig 
     return StreamConfig.of(-(-m // 8) * 8, parts, bn, tall=True, deep=deep, late=True, ahead=2 // deep)
 
 
+def many_parts(tiles: int, k: int) -> int | None:
+    """For few columns, tiles of 64 of them: the parts of K, more than four, that were measured to take least."""
+    parts = 8 if tiles <= 4 else 6 if tiles <= 16 else 5
+    return parts if tiles * parts <= MULTIPROCESSORS and k >= 512 * parts else None
+
+
+def sharing(n: int, rows: int) -> int:
+    """How many CTAs of 128 columns share rows of A where there are several waves: so many that the last wave is full, but two at the most of
+    many rows, which then fill the ring."""
+
+    def full(share: int) -> float:
+        waves = -(-n // (128 * share)) / CLUSTERS[share]
+        return waves / math.ceil(waves)
+
+    return max((2, 1, 4) if rows == 64 else (2, 1), key=full)
+
+
 @functools.lru_cache(4096)
 def stream_of(m: int, n: int, k: int, b_k_major: bool = True, unit: int = 8) -> StreamConfig:
     """64 columns a CTA and K in parts while that leaves multiprocessors idle; 128 columns where they fill the GPU.  CTAs that leave room for
@@ -509,7 +539,7 @@ def stream_of(m: int, n: int, k: int, b_k_major: bool = True, unit: int = 8) -> 
     if n > 64 * MULTIPROCESSORS:
         once = n <= 128 * MULTIPROCESSORS
         if rows >= 64:
-            return made(1, 128, 4 if once or rows == 64 else 2, 1, once, ahead=AHEAD)
+            return made(1, 128, 4 if once else sharing(n, rows), 1, once, ahead=AHEAD)
         return made(1, 128, 1, 2, once, **({} if once else LATE))
     if MULTIPROCESSORS < 2 * tiles <= 196 and rows in (8, 32, 64):
         return made(2, 128, 1, 2) if rows == 8 else made(2, 64, 1, 3)
@@ -517,6 +547,8 @@ def stream_of(m: int, n: int, k: int, b_k_major: bool = True, unit: int = 8) -> 
         if rows <= 16:
             return made(3, 64, 1, 2, deep=2, ahead=1)
         return made(3, 64, late=True, **({"ahead": 4} if rows == 128 else {"deep": 2, "ahead": 1}))
+    if rows < 64 and (parts := many_parts(tiles, k)):
+        return made(parts, 64, 1, 2, True, **BESIDE) if parts == 5 else made(parts, 64, late=True, **BESIDE)
     parts = 1
     while parts < (4 if rows < 64 else 2) and tiles * parts * 2 <= MULTIPROCESSORS and k >= 512 * parts:
         parts *= 2

@@ -238,7 +238,7 @@ class Product:
         if c.ahead:
             hints[not c.turned] = reg.scalar(u64)
             ptx.inst.createpolicy.fractional.L2__evict_first.b64(hints[not c.turned])
-        for row, column, batch, expert, end, _ in tiles.places():
+        for row, column, batch, expert, _, rows, _ in tiles.places():
             k = reg.scalar(u32, init=0) if c.parts == 1 else copied(self.first_step * self.a.bk)
             if c.swing:
                 # (A predicate that is negated for each tile would be shorter; ptxas 13.0 reads it behind the negation.)
@@ -248,7 +248,7 @@ class Product:
             if self.parted:
                 k, lines = self.lines_of(batch)
                 steps, batch = (lines + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1), None
-            many = end - row > HALF if self.halves_tiles else None
+            many = rows > HALF if self.halves_tiles else None
             for number in ptx.range_(0, steps, dtype=u32):
                 full, lower = self.full[ring.stage], None
                 if c.tail:
@@ -415,22 +415,31 @@ class Product:
         if not self.halves_tiles:
             self.sum_beside(work)
             return
-        with ptx.if_(place.end <= place.row):
+        with ptx.if_(self.is_idle(store, place)):
             self.pass_over([self.before], self.steps - 1, work)
         with ptx.else_():
             self.sum_beside(work)
 
+    def is_idle(self, store: Store, place):
+        """Whether a consumer has the lower half of the only tile of a group, without a row."""
+        return (place.rows <= HALF) & (store.consumer > 0)
+
     def pass_over(self, begun: list, left, work: list):
-        """What a consumer does that has no row of its group in a tile: frees the stages, of which `left` have not been waited for."""
+        """What such a consumer does: it frees the stages, of which `left` have not been waited for, and what it writes runs beside."""
         ptx.wgmma.wait_group(0)
         for stage in begun:
             self.release(stage)
-        for write in work:
+        for number, write in enumerate(work):
             write()
-        for _ in ptx.range_(0, left, dtype=u32):
-            ptx.mbarrier.wait(self.full[self.position.stage], self.position.parity)
-            self.release(self.position.stage)
-            self.position.advance()
+            with ptx.if_(left > number):
+                self.pass_one()
+        for _ in ptx.range_(len(work), left, dtype=u32):
+            self.pass_one()
+
+    def pass_one(self):
+        ptx.mbarrier.wait(self.full[self.position.stage], self.position.parity)
+        self.release(self.position.stage)
+        self.position.advance()
 
     def sum_beside(self, work: list):
         """The steps of a tile that has begun, and what is written beside the first of them."""
@@ -570,8 +579,9 @@ def fours(registers) -> list:
 
 
 def halves_tiles(c: Config, grouped: bool, epilogue: Epilogue) -> bool:
-    """Whether the lower half of a tile is neither copied nor multiplied where the group has no rows there.  Of wide tiles with scales of blocks
-    both consumers wait for each other."""
+    """Whether the lower half of a tile is neither copied nor multiplied where the whole group has no more rows than the upper half.  The last tile
+    of more rows is not cut: CTAs would drift apart that share what they read of B, each of which would then come from memory.  Of wide tiles
+    with scales of blocks both consumers wait for each other."""
     return grouped and c.bm == 2 * HALF and c.consumers == 2 and (epilogue.scales != "block" or c.overlap)
 
 

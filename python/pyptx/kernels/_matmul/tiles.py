@@ -161,14 +161,16 @@ class Operand:
 
 
 class Place(NamedTuple):
-    """Where a CTA's tile is: its first row and column; the number of the matrix in a batch; in grouped products, the number of the matrix of B
-    and the row behind the group's last one; `own`, the first row and column that the tile stores (`Config.inside`)."""
+    """Where a CTA's tile is: its first row and column; the number of the matrix in a batch; in grouped products, the number of the matrix of B,
+    the row behind the group's last one, and how many rows the group has; `own`, the first row and column that the tile stores
+    (`Config.inside`)."""
 
     row: Any
     column: Any
     batch: Any = None
     expert: Any = None
     end: Any = None
+    rows: Any = None
     own: tuple | None = None
 
 
@@ -281,7 +283,7 @@ class Groups(Tiles):
         if begin:
             begin()
         row, column = self.place(inside, down)
-        yield Place(start + row, column, None, expert - 1, end)
+        yield Place(start + row, column, None, expert - 1, end, end - start)
         t += self.step
         ptx.bra(again)
         ptx.label(done)
