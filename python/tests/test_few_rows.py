@@ -147,32 +147,30 @@ def warps_that_multiply(kernel, *given) -> int:
     )
 
 
-@pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("cn", [1, 2])
-def test_the_lower_half_of_a_tile_is_passed_over(masked, cn):
+def test_the_lower_half_of_a_tile_is_passed_over(cn):
     """Of four tiles of three steps of four wgmma: the second warpgroup multiplies in the first step, whose place is not yet known."""
-    kernel = product_kernel(Config(128, 64, 2, cn=cn), bf16, grouped=True, masked=masked)
+    kernel = product_kernel(Config(128, 64, 2, cn=cn), bf16, grouped=True, masked=True)
     a, b = torch.randn(256, 136).bfloat16(), torch.randn(2, 128, 136).bfloat16()
     for rows, steps in ((64, 4), (65, 6)):
-        ends = [rows, rows] if masked else [rows, 2 * rows]
-        given = a, b, torch.tensor(ends, dtype=torch.int32)
+        given = a, b, torch.tensor([rows, rows], dtype=torch.int32)
         assert warps_that_multiply(kernel, *given) == 2 * 2 * steps * 4 * 4
         made = kernel(*given)
-        for e, first in enumerate((0, 128 if masked else rows)):
+        for e, first in enumerate((0, 128)):
             wanted = a[first : first + rows].double() @ b[e].double().mT
             assert (made[first : first + rows] - wanted).norm() < 5e-3 * wanted.norm()
 
 
 def test_the_lower_half_of_a_tile_with_scales_of_blocks_is_passed_over():
-    kernel = product_kernel(BLOCKS, e4m3, epilogue=Epilogue(scales="block", by_rows=True), grouped=True)
-    a, b = (torch.randn(shape).to(torch.float8_e4m3fn) for shape in ((200, 640), (2, 256, 640)))
-    one, two = torch.rand(200, 5) + 0.5, torch.rand(2, 5, 2) + 0.5
+    kernel = product_kernel(BLOCKS, e4m3, epilogue=Epilogue(scales="block", by_rows=True), grouped=True, masked=True)
+    a, b = (torch.randn(shape).to(torch.float8_e4m3fn) for shape in ((256, 640), (2, 256, 640)))
+    one, two = torch.rand(256, 5) + 0.5, torch.rand(2, 5, 2) + 0.5
     found = []
-    for ends in ([64, 128], [70, 198]):
-        given = a, b, one, two, torch.tensor(ends, dtype=torch.int32)
+    for counts in ([64, 3], [70, 128]):
+        given = a, b, one, two, torch.tensor(counts, dtype=torch.int32)
         found.append(warps_that_multiply(kernel, *given))
         made = kernel(*given)
-        for e, (first, end) in enumerate(((0, ends[0]), ends)):
+        for e, (first, end) in enumerate(((0, counts[0]), (128, 128 + counts[1]))):
             wide = a[first:end].double() * one[first:end].repeat_interleave(128, 1)
             scales = two[e].repeat_interleave(128, 0).repeat_interleave(128, 1)
             wanted = wide @ (b[e].double().mT * scales)
@@ -222,11 +220,47 @@ def test_many_columns_of_nearly_128_rows_are_wide_tiles():
 @pytest.mark.parametrize("b_k_major", [False, True])
 def test_lines_of_a_batch(b_k_major):
     a, b = torch.randn(3, 7, 520).bfloat16(), torch.randn(3, 136, 520).bfloat16()
-    made = product_kernel(OF_LINES, bf16, True, b_k_major, bf16, 1)(a, b if b_k_major else b.mT.contiguous())
     wanted = a.double() @ b.double().mT
-    assert (made - wanted).norm() < 5e-3 * wanted.norm()
+    for config in OF_LINES:
+        made = product_kernel(config, bf16, True, b_k_major, bf16, 1)(a, b if b_k_major else b.mT.contiguous())
+        assert (made - wanted).norm() < 5e-3 * wanted.norm()
     with kernels.simulated_target("sm_90a"):
         p = Problem(7, 4096, 4096, 8, bf16, bf16, b_k_major=b_k_major, on_gpu=False)
-        assert kernel_of(p) is product_kernel(OF_LINES, bf16, True, b_k_major, bf16, True)
-        for other in (replace(p, m=17), replace(p, batch=2), replace(p, epilogue=Epilogue(bf16))):
+        for m, config in ((16, OF_LINES[0]), (17, OF_LINES[1])):
+            assert kernel_of(replace(p, m=m)) is product_kernel(config, bf16, True, b_k_major, bf16, True)
+        for other in (replace(p, m=33), replace(p, batch=2), replace(p, epilogue=Epilogue(bf16))):
             assert kernel_of(other) is not kernel_of(p)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_few_rows_of_all_groups_are_copied_alone(scaled):
+    """Eleven rows, so that no copy fills 53 others with zeros."""
+    ends, k = torch.tensor([2, 2, 10, 11], dtype=torch.int32), 384
+    a, b = torch.randn(11, k), torch.randn(4, k, 256)
+    with kernels.simulated_target("sm_90a"):
+        if scaled:
+            a, b = a.to(torch.float8_e4m3fn), b.mT.to(torch.float8_e4m3fn).mT
+            one, two = torch.rand(11, 3) + 0.5, torch.rand(4, 3, 2) + 0.5
+            made = kernels.grouped_matmul(a, b, ends, scale_a=one, scale_b=two)
+            a, b = (
+                a.float() * one.repeat_interleave(128, 1),
+                b.float() * two.repeat_interleave(128, 1).repeat_interleave(128, 2),
+            )
+        else:
+            a, b = a.bfloat16(), b.bfloat16()
+            made = kernels.grouped_matmul(a, b, ends)
+        kernel = grouped_kernel((11, k), 4, 256, "float8_e4m3fn" if scaled else "bfloat16", True, 32, 32, False)
+        assert kernel.in_specs[0].tma_box[-2] == 16
+    for e, (first, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        wanted = a[first:end].double() @ b[e].double()
+        assert (made[first:end] - wanted).norm() <= 5e-3 * wanted.norm()
+
+
+def test_where_a_part_of_a_tile_is_copied():
+    for config in (
+        Config(128, 64, 4, lines=8),
+        Config(64, 64, 4, consumers=1, lines=12),
+        Config(64, 64, 4, consumers=1, cn=2, lines=8),
+    ):
+        with pytest.raises(ValueError, match="a part of a tile's rows, a multiple of 8, is copied of groups"):
+            product_kernel(config, bf16, grouped=True)

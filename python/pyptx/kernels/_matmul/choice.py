@@ -104,7 +104,7 @@ def kernel_of(p: Problem):
     if tiles and (cut := small_cut(p.m, p.n, 2 * p.k, p.batch or 1)):
         return mma_of(p, cut)
     if is_line_of_batch(p):
-        return product_kernel(OF_LINES, p.dtype, True, p.b_k_major, p.out, batched + p.apart)
+        return product_kernel(OF_LINES[p.m > 16], p.dtype, True, p.b_k_major, p.out, batched + p.apart)
     once = once_in(p)
     if not once and is_stream(p):
         return stream_kernel(stream_for(p), p.dtype, p.b_k_major, p.out, p.epilogue)
@@ -134,7 +134,7 @@ def with_beside(c: Config, k_bytes: int, epilogue: Epilogue) -> Config:
 def is_line_of_batch(p: Problem) -> bool:
     """Whether each matrix of a batch has few rows and a long K, and all together fill the GPU: then tiles of C^T read B quickest."""
     plain = p.epilogue == NOTHING and p.dtype.bits == p.out.bits == 16 and p.a_k_major
-    return plain and p.batch is not None and p.m <= 16 and p.k >= 512 and -(-p.n // 128) * p.batch >= MULTIPROCESSORS
+    return plain and p.batch is not None and p.m <= 32 and p.k >= 512 and -(-p.n // 128) * p.batch >= MULTIPROCESSORS
 
 
 def mma_of(p: Problem, cut: Cut | None = None, parts=False):
@@ -301,7 +301,8 @@ OF_BLOCKS = (
     (Config(128, 64, 8, swing=False), 0.25, 1.5),
     (Config(64, 128, 8, consumers=1, swing=False), 0.24, 1.5),
 )
-OF_LINES = Config(128, 16, 10, turned=True)
+# Of up to 16 and up to 32 rows of each matrix of a batch.
+OF_LINES = Config(128, 16, 10, turned=True), Config(128, 32, 9, turned=True)
 # Of 64 rows, and of 128.
 ONCE = (
     (Config(64, 48, 12, consumers=1, ahead=AHEAD), Config(64, 112, 8, consumers=1, ahead=AHEAD)),
@@ -487,8 +488,8 @@ LATE = {"late": True, "ahead": 2}
 
 
 def tall_of(m: int, n: int, k: int, b_k_major: bool, unit: int) -> StreamConfig | None:
-    """Of 33 to 128 rows whose products wgmma makes by 64 of them: columns are any multiple of `unit`, so many that clusters of two, three or
-    four fill the GPU once."""
+    """Of 33 to 128 rows whose products wgmma makes by 64 of them: columns are any multiple of `unit`, so many that clusters of two, three,
+    four or eight fill the GPU once."""
     if not 32 < m <= 128 or k < 4096 or not b_k_major:
         return None
     if in_thirds(n):
@@ -497,6 +498,8 @@ def tall_of(m: int, n: int, k: int, b_k_major: bool, unit: int) -> StreamConfig 
         parts = 2
     elif 1024 <= n <= 2048:
         parts = 4
+    elif 128 <= n <= 640:
+        parts = 8
     else:
         return None
     deep = 1 if m > 64 else 2
@@ -632,6 +635,10 @@ def grouped_kernel(
             else configuration(each, n, k, some, 16, b_k_major, True, gated)
         )
         c = with_beside(c, k * kind.bits // 8, epilogue)
+        if (
+            not masked and t <= 56 and c.bm == 64
+        ):  # to fill the rows behind with zeros takes a copy longer than to copy B
+            c = replace(c, lines=-(-t // 8) * 8)
         return product_kernel(c, kind, True, b_k_major, out, epilogue=epilogue, grouped=True, masked=masked)
     widths = min(a_width, 16), min(b_width, 16)
     return mma_kernel(kind, out, True, b_k_major, *widths, epilogue=epilogue, grouped=True, masked=masked)

@@ -68,12 +68,13 @@ class Product:
     ):  # fmt: skip
         self.c, self.a, self.b, self.out, self.batched, self.epilogue = c, a, b, out, batched, epilogue
         self.grouped, self.masked, self.parted = grouped, masked, parted
-        self.halves_tiles = halves_tiles(c, grouped, epilogue)
+        self.halves_tiles = halves_tiles(c, masked, epilogue) and grouped
         # Steps of a tile that begin before its place is known.
         self.begun = 2 if epilogue.scales == "block" else 1
         self.columns = c.bn // 2 if epilogue.gated else c.bn  # columns of C in a tile
         self.acc_type = s32 if a.dtype == s8 else f32
         self.stage_bytes = a.bytes + b.bytes
+        self.behind = (c.bm - c.lines) * ROW if c.lines else 0  # bytes of A in a stage that are not copied
         self.blocks = c.bm // 64 // c.consumers  # blocks of 64 rows that a consumer has
         self.chunk, self.swizzled = chunk_of(c.bn // c.parts, out.bits)
         self.swizzled |= c.turned  # the parts of turned tiles are 128 bytes wide
@@ -161,6 +162,8 @@ class Product:
                 for part in range(c.consumers * (self.columns // self.chunk)):
                     ptx.mbarrier.init(self.arrived[part], 1)
             ptx.fence.mbarrier_init()
+        if self.behind:
+            self.clear_behind(thread)
         if c.cm * c.cn > 1:
             ptx.cluster.sync()
         else:
@@ -198,6 +201,16 @@ class Product:
         if c.ctas > 1:
             ptx.cluster.sync()  # others may still read this CTA's memory, or arrive at its barriers
         ptx.ret()
+
+    def clear_behind(self, thread):
+        """Zeros in the rows of A that are not copied."""
+        zero, words = reg.scalar(b32, init=0), self.behind // WORD
+        for first in range(0, words, self.threads):
+            to = address(self.ring) + (self.a.lines * ROW) + (thread + first) * WORD
+            for stage in range(self.c.stages):
+                there = ptx.addr(to, stage * self.stage_bytes)
+                ptx.inst.st.shared.v4.b32(there, [zero] * 4, pred=thread + first < words)
+        ptx.fence.proxy_async_shared_cta()
 
     def split_steps(self):
         """Sets this CTA's part of K: `steps` from `first_step` on, at least one.  A step beyond K copies zeros."""
@@ -259,7 +272,7 @@ class Product:
                     ptx.inst.selp.b32(bytes_, self.stage_bytes, self.stage_bytes - HALF * ROW, lower)
                     ptx.mbarrier.arrive_expect_tx(full, bytes_)
                 else:
-                    ptx.mbarrier.arrive_expect_tx(full, self.stage_bytes)
+                    ptx.mbarrier.arrive_expect_tx(full, self.stage_bytes - self.behind)
                 to = base + ring.stage * self.stage_bytes
                 of_b = expert if self.grouped else batch
                 for operand, tensor_map, rank, offset, start, multicast, hint in (
@@ -578,11 +591,11 @@ def fours(registers) -> list:
     return [[registers[i + j] for j in range(4)] for i in range(0, len(registers), 4)]
 
 
-def halves_tiles(c: Config, grouped: bool, epilogue: Epilogue) -> bool:
-    """Whether the lower half of a tile is neither copied nor multiplied where the whole group has no more rows than the upper half.  The last tile
-    of more rows is not cut: CTAs would drift apart that share what they read of B, each of which would then come from memory.  Of wide tiles
-    with scales of blocks both consumers wait for each other."""
-    return grouped and c.bm == 2 * HALF and c.consumers == 2 and (epilogue.scales != "block" or c.overlap)
+def halves_tiles(c: Config, masked: bool, epilogue: Epilogue) -> bool:
+    """Whether the lower half of a tile is neither copied nor multiplied where the whole group, of more room, has no more rows than the upper
+    half.  The last tile of more rows is not cut: CTAs would drift apart that share what they read of B, each of which would then come from
+    memory.  Of wide tiles with scales of blocks both consumers wait for each other."""
+    return masked and c.bm == 2 * HALF and c.consumers == 2 and (epilogue.scales != "block" or c.overlap)
 
 
 @functools.cache
@@ -608,13 +621,17 @@ def product_kernel(
         masked: each group has K / L lines, and OFFS says how many of them count.
     """
     bk = ROW * 8 // dtype.bits
-    pieces = 2 if halves_tiles(c, grouped, epilogue) and c.cn == 1 else 1
-    a = Operand(dtype, a_k_major, c.bm, c.cn, bk, pieces=pieces)
+    pieces = 2 if grouped and halves_tiles(c, masked, epilogue) and c.cn == 1 else 1
+    a = Operand(dtype, a_k_major, c.bm, c.cn, bk, pieces=pieces, lines=c.lines)
     b = Operand(dtype, b_k_major, c.bn, c.cm, bk, epilogue.gated)
     if c.turned:
         if out.bits != 16 or grouped or epilogue != NOTHING or c.parts > 1:
             raise ValueError(f"{c}: turned, a product has values of 16 bits, and no groups, epilogue or parts of K")
         a, b = (replace(b, rows=c.bm, share=c.cn), replace(a, rows=c.bn, share=c.cm))
+    if c.lines and (not grouped or c.bm != 64 or c.ctas > 1 or c.lines % 8):
+        raise ValueError(
+            f"{c}: a part of a tile's rows, a multiple of 8, is copied of groups, whose tiles have 64 rows, without clusters"
+        )
     if parted and (a_k_major or b_k_major or c.cm * c.cn * c.parts > 1 or c.swing or epilogue != NOTHING):
         raise ValueError(f"{c}: groups of lines of K want A (K, M), B (K, N), and no clusters or swing")
     if c.tail and (c.swing or c.parts > 1 or parted or epilogue.scales == "block"):

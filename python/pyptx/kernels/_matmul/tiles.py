@@ -47,6 +47,7 @@ class Config:
     once: whether each cluster has one tile, which is staged where its stages were, so that there is room for more of these.
     tail: how many 32 bytes of K the last step has, of a K of more than 128 bytes; 0: four.  Its stage begins so much earlier, as bytes outside
         of a matrix take ten times as long to copy, and what the step before had is not multiplied again.
+    lines: how many rows of A are copied, if there are fewer than a tile has.  The others are zeros.
     """
 
     bm: int = 128
@@ -66,6 +67,7 @@ class Config:
     beside: int = 4
     once: bool = False
     tail: int = 0
+    lines: int = 0
 
     @classmethod
     def split(cls, bm: int, bn: int, stages: int, consumers: int = 2, parts: int = 2) -> "Config":
@@ -91,11 +93,12 @@ class Operand:
         False  # whether half of the rows are gates and the other half, N rows further, the ups that belong to them
     )
     pieces: int = 1  # copies of a CTA's part of the rows, if K is contiguous
+    lines: int = 0  # rows that are copied, if not all
 
     @property
     def block(self) -> int:
         """Rows of one copy; 128 bytes of them if rows (M or N) are contiguous."""
-        return self.rows // (self.share * self.pieces) if self.k_major else ROW * 8 // self.dtype.bits
+        return self.lines or self.rows // (self.share * self.pieces) if self.k_major else ROW * 8 // self.dtype.bits
 
     @property
     def bytes(self) -> int:
@@ -131,7 +134,7 @@ class Operand:
 
     def copies(self):
         """(first row, first byte) of each copy of a CTA's part of the tile."""
-        rows = self.rows // self.share if self.k_major else self.rows
+        rows = self.lines or (self.rows // self.share if self.k_major else self.rows)
         return [(at, at * ROW) for at in range(0, rows, self.block)]
 
     def where(self, first, at: int, k):
