@@ -1,6 +1,6 @@
 """`kernels.matmul` beside torch.mm (cuBLAS), bf16, randn, medians of interleaved rounds: TFLOP/s, and the ratio of ours.
 
-    python bench/gemm.py [burst] [sustained] [shapes] [models] [odd] [weights] [gradients] [floor] [grouped] [masked] [epilogues] [gated] [fp8] [blocks] [experts] [heads] [mx] [tune]
+    python bench/gemm.py [burst] [sustained] [shapes] [models] [odd] [weights] [few] [gradients] [floor] [grouped] [masked] [epilogues] [gated] [fp8] [blocks] [experts] [decode] [heads] [mx] [tune]
                          [--rounds 5] [--minutes 10]
 
 burst      16 launches in a row after half a second of rest
@@ -11,6 +11,7 @@ models     layers of models of random numbers of rows: products, of B (N, K) and
            kernels; results are compared first; device time in a graph; the slowest, and how many are below 0.95 and 0.9
 odd        small and odd products, also of batches, whose results are compared with f64 first; microseconds; device time in a graph
 weights    M up to 128, device time in a graph; the weights come from memory: several take turns
+few        the same of other types and shapes, and batches: microseconds; results are compared with f64 first
 gradients  of weights: A (K, M), B (K, N), few tiles and a long K; and of whole layers, forward and backward; device time in a graph
 floor      of the weights with M of 32 to 128: the same kernels without products, and without copies of A either
 grouped    kernels.grouped_matmul beside torch._grouped_mm
@@ -20,6 +21,7 @@ gated      swiglu in the epilogue, beside the product and kernels.swiglu behind 
 fp8        with scales of tensors and of blocks, beside torch._scaled_mm and our own bf16
 blocks     the same with M up to 512, whose weights come from memory: several take turns; microseconds in a graph
 experts    grouped_matmul of few rows an expert, fp8 with scales of blocks, beside a copy of as many bytes as weights; GB/s of weights
+decode     grouped_matmul where few groups have rows, or all have room for more, beside a copy; GB/s of the weights of groups that have rows
 heads      batches with few columns (p @ v), and of heads that lie transposed; results are compared with torch's first
 mx         mxfp8 and nvfp4 beside our own bf16 (sm_100a and sm_103a; nothing here has run it)
 tune       every configuration that matmul chooses among, by shape, for at most so many minutes: what pyptx/kernels/_matmul/choice.py has
@@ -60,6 +62,44 @@ SMALL = [(n, n, n) for n in (512, 768, 1024, 1280, 1536, 1792, 2048, 2560, 3072,
 FEW = [(m, n, k) for n, k in ((4096, 4096), (4096, 7168), (7168, 2048), (2112, 7168), (1536, 7168), (24576, 1536), (14336, 4096)) for m in (1, 16, 64, 128)]  # fmt: skip
 FEW += [(256, 4096, 4096), (256, 2112, 7168), (512, 2112, 7168), (512, 4096, 7168)]
 EXPERTS = ((32, 8, 4096, 7168), (32, 64, 4096, 7168), (8, 16, 4096, 4096), (128, 4, 1536, 2048), (32, 128, 7168, 2048))
+# (Of a batch,) M, N, K, the type, and whether B is (N, K)
+FEW_ROWS = [(m, 4096, k, "int8", True) for k in (4096, 14336) for m in (1, 32, 128)]
+FEW_ROWS += [(m, 4096, 4096, "float32", False) for m in (1, 16, 64, 128)] + [
+    (16, 4096, 14336, "float32", False),
+    (1, 14336, 4096, "float32", False),
+]
+FEW_ROWS += [
+    (*size, "bfloat16", True)
+    for size in (
+        (16, 256, 8192),
+        (64, 256, 8192),
+        (16, 512, 8192),
+        (64, 512, 8192),
+        (16, 1024, 16384),
+        (32, 1024, 16384),
+        (16, 1408, 8192),
+    )
+]
+FEW_ROWS += [
+    (32, 1024, 16384, "bfloat16", False),
+    (16, 4095, 4096, "bfloat16", True),
+    (16, 50257, 4096, "bfloat16", True),
+]
+FEW_ROWS += [
+    (*size, "bfloat16", True)
+    for size in ((1, 128256, 4096), (64, 128256, 4096), (128, 128256, 4096), (64, 32000, 4096))
+]
+FEW_ROWS += [(8, m, 4096, 4096, "bfloat16", b_k_major) for m in (1, 32) for b_k_major in (True, False)] + [
+    (256, 16, 128, 512, "bfloat16", False)
+]
+# Experts, of which so many have rows, how many, the room for rows (None: offs), N, K, whether fp8
+DECODE = [(128, 8, 1, None, 1536, 2048, fp8) for fp8 in (False, True)] + [
+    (256, 8, 1, None, 4096, 7168, fp8) for fp8 in (False, True)
+]
+DECODE += [(256, 60, 2, None, 4096, 2048, fp8) for fp8 in (False, True)]
+DECODE += [
+    (32, 32, rows, room, 4096, 7168, fp8) for fp8 in (False, True) for rows, room in ((8, 64), (8, 512), (48, 512))
+] + [(64, 64, 16, 1024, 1536, 2048, False)]
 # Batch, M, N, K, and whether B is (N, K)
 HEADS = (
     (256, 1024, 64, 1024, False), (256, 1024, 64, 1024, True), (256, 1024, 32, 1024, False), (256, 1024, 96, 1024, False),
@@ -245,6 +285,37 @@ class Bench:
                     {"ours": times["ours"], "copy": times["copy"], "cuBLAS": times["cuBLAS"]},
                     f"{copy / ours:.2f} of a copy; the goal of 1.15 of cuBLAS or 0.88 of a copy is {goal}",
                 )
+
+    def few(self):
+        self.header("Few rows, us (torch's time over ours), in a graph", "ours", "torch", "GB/s of B")
+        torch = self.torch
+        for *sizes, name, b_k_major in FEW_ROWS:
+            *batch, m, n, k = sizes
+            dtype = getattr(torch, name)
+
+            def made(*shape, dtype=dtype):
+                if dtype == torch.int8:
+                    return torch.randint(-128, 128, shape, device="cuda", dtype=dtype)
+                return torch.randn(*shape, device="cuda", dtype=dtype)
+
+            of_b = (*batch, n, k) if b_k_major else (*batch, k, n)
+            a, bytes_ = made(*batch, m, k), dtype.itemsize * n * k * (batch or [1])[0]
+            weights = [made(*of_b) for _ in range(max(2, int(3e8 / bytes_)))]
+            weights = [each.mT if b_k_major else each for each in weights]
+            ours = self.kernels.matmul(a, weights[0])
+            out, wanted = torch.empty_like(ours), a.double() @ weights[0].double()
+            assert (ours - wanted).norm() < 6e-3 * wanted.norm(), sizes
+            turns = {"ours": lambda w, a=a, out=out: self.kernels.matmul(a, w, out=out)}
+            if dtype != torch.int8:
+                turns["torch"] = lambda w, a=a, out=out: torch.matmul(a, w, out=out)
+            elif m > 16:
+                turns["torch"] = lambda w, a=a: torch._int_mm(a, w)
+            arms = {name: self.in_turn(turn, weights) for name, turn in turns.items()}
+            found = {name: statistics.median(each) for name, each in self.in_graphs(arms, max(8, len(weights))).items()}
+            mine, other = found["ours"], found.get("torch")
+            cells = f"{mine:.1f}" + (f" ({other / mine:.2f}) | {other:.1f}" if other else " | ")
+            shape = f"{' x '.join(map(str, sizes))} {name}, {'(N, K)' if b_k_major else '(K, N)'}"
+            print(f"| {shape} | {cells} | {bytes_ / mine / 1e3:.0f}", flush=True)
 
     def gradients(self):
         self.header("Gradients of weights, M x N x K, TFLOP/s (ratio)", "ours", "cuBLAS")
@@ -476,6 +547,38 @@ class Bench:
             times["copy"] = [each / 2 for each in times["copy"]]  # it also writes
             self.report(f"{experts} x {rows} x {n} x {k}", experts * n * k / 1e3, times)
 
+    def decode(self):
+        self.header("Groups of few rows, GB/s (of a copy)", "ours", "copy", "torch._grouped_mm")
+        torch = self.torch
+        for experts, some, rows, room, n, k, fp8 in DECODE:
+            bytes_, t, cuts = some * n * k * (1 if fp8 else 2), experts * room if room else some * rows, []
+            for _ in range(1 + int(2e8 / bytes_)):  # other groups take turns
+                counts = torch.zeros(experts, device="cuda", dtype=torch.int32)
+                counts[torch.randperm(experts, device="cuda")[:some]] = rows
+                cuts.append(counts if room else counts.cumsum(0).int())
+            a, b = self.randn(t, k), self.randn(experts, n, k)
+            told, arms = {"out": self.randn(t, n)}, {}
+            if not (fp8 or room):
+                arms["torch"] = self.in_turn(lambda ends, a=a, b=b: torch._grouped_mm(a, b.mT, ends), cuts)
+            if fp8:
+                (a, b, _), told = self.scaled(a, b, cuts[0], told["out"])
+                b = b.mT
+            if room:
+                a = a.view(experts, room, k)
+                told |= {name: told[name].view(experts, room, -1) for name in {"out", "scale_a"} & set(told)}
+            turns = [told | {"counts" if room else "offs": each} for each in cuts]
+            ours = self.in_turn(lambda told, a=a, b=b: self.kernels.grouped_matmul(a, b.mT, **told), turns)
+            source = torch.empty(bytes_, device="cuda", dtype=torch.uint8)
+            target = torch.empty_like(source)
+            times = self.in_graphs(
+                {"ours": ours, "copy": lambda t=target, s=source: t.copy_(s), **arms}, max(4, len(cuts))
+            )
+            times["copy"] = [each / 2 for each in times["copy"]]  # it also writes
+            what = f"{experts}, {some} of {rows} rows" + (f" of {room}" if room else "")
+            found = {name: bytes_ / 1e3 / statistics.median(each) for name, each in times.items()}
+            cells = " | ".join(f"{each:.0f} ({each / found['copy']:.2f})" for each in found.values())
+            print(f"| {what}, {n} x {k}{', fp8' if fp8 else ''} | {cells} |", flush=True)
+
     def heads(self):
         self.header("Batches, GB/s (ratio), in a graph", "ours", "torch.matmul")
         randn, torch = self.randn, self.torch
@@ -572,7 +675,7 @@ def named(c) -> str:
 def main() -> int:
     parts = (
         "burst", "sustained", "shapes", "models", "odd", "weights", "gradients", "floor", "grouped", "masked", "epilogues", "gated", "fp8",
-        "blocks", "experts", "heads",
+        "blocks", "experts", "decode", "heads", "few",
     )  # fmt: skip
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("parts", nargs="*", choices=(*parts, "mx", "tune", []), default=[])
