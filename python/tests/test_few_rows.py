@@ -233,14 +233,15 @@ def test_lines_of_a_batch(b_k_major):
 
 
 @pytest.mark.parametrize("scaled", [False, True])
-def test_few_rows_of_all_groups_are_copied_alone(scaled):
-    """Eleven rows, so that no copy fills 53 others with zeros."""
-    ends, k = torch.tensor([2, 2, 10, 11], dtype=torch.int32), 384
-    a, b = torch.randn(11, k), torch.randn(4, k, 256)
+@pytest.mark.parametrize("rows", [3, 11, 17, 40, 56])
+def test_few_rows_of_all_groups_are_copied_alone(rows, scaled):
+    """So that no copy fills others with zeros, of which there would be 53 with eleven rows."""
+    ends, k = torch.tensor([2, 2, rows - 1, rows], dtype=torch.int32), 384
+    a, b = torch.randn(rows, k), torch.randn(4, k, 256)
     with kernels.simulated_target("sm_90a"):
         if scaled:
             a, b = a.to(torch.float8_e4m3fn), b.mT.to(torch.float8_e4m3fn).mT
-            one, two = torch.rand(11, 3) + 0.5, torch.rand(4, 3, 2) + 0.5
+            one, two = torch.rand(rows, 3) + 0.5, torch.rand(4, 3, 2) + 0.5
             made = kernels.grouped_matmul(a, b, ends, scale_a=one, scale_b=two)
             a, b = (
                 a.float() * one.repeat_interleave(128, 1),
@@ -249,8 +250,8 @@ def test_few_rows_of_all_groups_are_copied_alone(scaled):
         else:
             a, b = a.bfloat16(), b.bfloat16()
             made = kernels.grouped_matmul(a, b, ends)
-        kernel = grouped_kernel((11, k), 4, 256, "float8_e4m3fn" if scaled else "bfloat16", True, 32, 32, False)
-        assert kernel.in_specs[0].tma_box[-2] == 16
+        kernel = grouped_kernel((rows, k), 4, 256, "float8_e4m3fn" if scaled else "bfloat16", True, 32, 32, False)
+        assert kernel.in_specs[0].tma_box[-2] == -(-rows // 8) * 8
     for e, (first, end) in enumerate(zip([0, *ends], ends, strict=False)):
         wanted = a[first:end].double() @ b[e].double()
         assert (made[first:end] - wanted).norm() <= 5e-3 * wanted.norm()

@@ -102,8 +102,8 @@ class Operand:
 
     @property
     def bytes(self) -> int:
-        """The bytes of a tile.  It has whole blocks, so if rows are contiguous the last block may be wider than the tile."""
-        return -(-self.rows // self.block) * self.block * ROW
+        """The bytes of a tile.  If rows are contiguous, it has whole blocks, of which the last may be wider than the tile."""
+        return (self.rows if self.k_major else -(-self.rows // self.block) * self.block) * ROW
 
     @property
     def box(self) -> tuple[int, ...]:
