@@ -24,7 +24,7 @@ from pyptx.kernels._matmul.choice import (  # noqa: E402
     stream_of,
 )
 from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
-from pyptx.kernels._matmul.in_torch import Call  # noqa: E402
+from pyptx.kernels._matmul.in_torch import Call, contiguous  # noqa: E402
 from pyptx.kernels._matmul.launches import launches_of  # noqa: E402
 from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel  # noqa: E402
 from pyptx.kernels._matmul.tiles import CLUSTERS, Config  # noqa: E402
@@ -265,3 +265,16 @@ def test_where_a_part_of_a_tile_is_copied():
     ):
         with pytest.raises(ValueError, match="a part of a tile's rows, a multiple of 8, is copied of groups"):
             product_kernel(config, bf16, grouped=True)
+
+
+def test_few_rows_of_a_batch_of_f32_take_b_as_it_lies():
+    a, b, residual = torch.randn(3, 2, 2, 70), torch.randn(3, 2, 70, 130), torch.randn(3, 2, 2, 130)
+    with kernels.simulated_target("sm_90a"):
+        call = Call((a, b, None, residual, None, None), "silu", None)
+        assert call.kernel.__name__ == "vector_matmul" and not any(step is contiguous for step in call.seen[1].steps)
+        made = kernels.matmul(a, b, residual=residual, activation="silu")
+        gaps = kernels.matmul(a, b.mT.contiguous().mT)
+    wanted = a.double() @ b.double()
+    assert (gaps - wanted).norm() < 1e-3 * wanted.norm()
+    wanted = torch.nn.functional.silu(wanted) + residual
+    assert (made - wanted).norm() < 1e-4 * wanted.norm()

@@ -25,7 +25,7 @@ from pyptx.kernels._matmul.arguments import (
 from pyptx.kernels._matmul.choice import Problem, engine, lies_by_columns
 from pyptx.kernels._matmul.cuts import small_cut
 from pyptx.kernels._matmul.grouped_gradient import gated_gradient_kernel, vector_of
-from pyptx.kernels._matmul.launches import DTYPES, launches_of
+from pyptx.kernels._matmul.launches import DTYPES, is_line_by_columns, launches_of
 from pyptx.kernels._matmul.transposed import MOST_LINES, transposed_f32
 from pyptx.kernels._target import simulated
 
@@ -274,7 +274,7 @@ class Call:
             else:
                 self.flat = (m, n)
         a_k_major = a.orient(across=False)
-        by_columns = not (batch or column or few) and may_lie_by_columns(m, n, a, b, types[0], result, activation)
+        by_columns = not (column or few) and may_lie_by_columns(batch, m, n, a, b, types[0], result, activation)
         b_k_major = b.orient(not (column or few), by_columns)
         k = a.tensor.shape[-1 if a_k_major else -2]
         out_width = width_of(n * self.dtype.itemsize, 0 if out is None or not out.is_contiguous() else out.data_ptr())
@@ -340,11 +340,13 @@ def is_few(m: int, n: int, a: Seen, b: Seen) -> bool:
     return long and lies(t, -1) and engine(t.is_cuda, NAMES[str(t.dtype).removeprefix("torch.")], a.width) == "sm_90a"
 
 
-def may_lie_by_columns(m: int, n: int, a: Seen, b: Seen, dtype, result, activation) -> bool:
+def may_lie_by_columns(batch, m: int, n: int, a: Seen, b: Seen, dtype, result, activation) -> bool:
     """Whether a kernel takes b (K, N) as it lies though its elements are f32."""
-    k, a_k_major = b.tensor.shape[-2], lies(a.tensor, -1)
-    p = Problem(m, n, k, None, dtype, result, a_k_major, False, a.width, b.width, on_gpu=a.tensor.is_cuda)
-    return lies(b.tensor, -1) and activation not in GATED and lies_by_columns(p)
+    k, count = b.tensor.shape[-2], size(batch) if batch else None
+    p = Problem(m, n, k, count, dtype, result, True, False, a.width, b.width, on_gpu=a.tensor.is_cuda)
+    if not (lies(a.tensor, -1) and lies(b.tensor, -1)) or activation in GATED:
+        return False
+    return lies_by_columns(p) or (len(batch) == 1 and a.packed and b.packed and is_line_by_columns(p))
 
 
 def flatten(a: Seen, b: Seen, shape) -> tuple:

@@ -17,7 +17,7 @@ from pyptx.kernels._matmul.vectors import LONG, MOST_ROWS, body_of_vectors, vect
 from pyptx.kernels.column_sums import column_sums
 from pyptx.types import bf16, f16, f32
 
-__all__ = ["DTYPES", "Parts", "launches_of"]
+__all__ = ["DTYPES", "Parts", "is_line_by_columns", "launches_of"]
 
 FLOATS, SMALL = (bf16, f16, f32), 64  # columns
 DTYPES = {dtype: getattr(torch, name) for name, dtype in NAMES.items()}
@@ -56,11 +56,18 @@ def is_vector(p: Problem) -> bool:
         or epilogue.gated
     ):
         return False
+    if is_line_by_columns(p):
+        return True
     if takes_stream(p) or engine(p.on_gpu, p.dtype, p.a_width, p.b_width, p.out_width):
         return p.b_k_major and p.n <= SMALL and p.batch is None
     if p.b_k_major:
         return p.batch is None or p.k >= LONG
     return p.m == 1 or not fills(p)
+
+
+def is_line_by_columns(p: Problem) -> bool:
+    """Whether B (K, N) of a batch is f32, of which other kernels want rows of K."""
+    return p.dtype == f32 and not p.b_k_major and p.batch is not None and p.m <= MOST_ROWS and not p.epilogue.gated
 
 
 def takes_stream(p: Problem) -> bool:
