@@ -90,7 +90,8 @@ FEW_ROWS += [
     for size in ((1, 128256, 4096), (64, 128256, 4096), (128, 128256, 4096), (64, 32000, 4096))
 ]
 FEW_ROWS += [(8, m, 4096, 4096, "bfloat16", b_k_major) for m in (1, 32) for b_k_major in (True, False)] + [
-    (256, 16, 128, 512, "bfloat16", False)
+    (256, 16, 128, 512, "bfloat16", False),
+    (8, 1, 4096, 4096, "float32", False),
 ]
 # Experts, of which so many have rows, how many, the room for rows (None: offs), N, K, whether fp8
 DECODE = [(128, 8, 1, None, 1536, 2048, fp8) for fp8 in (False, True)] + [
@@ -263,7 +264,7 @@ class Bench:
             )
 
     def weights(self):
-        self.header("Weights from memory, GB/s (ratio), in a graph", "ours", "cuBLAS", "copy")
+        self.header("Weights from memory, GB/s (ratio), in a graph", "ours", "copy", "cuBLAS")
         for n, k in WEIGHTS:
             count = max(2, int(4e8 / (n * k * 2)))
             weights, source = [self.randn(n, k) for _ in range(count)], self.randn(n * k)
