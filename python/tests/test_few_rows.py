@@ -268,12 +268,14 @@ def test_where_a_part_of_a_tile_is_copied():
 
 
 def test_few_rows_of_a_batch_of_f32_take_b_as_it_lies():
-    a, b, residual = torch.randn(3, 2, 2, 70), torch.randn(3, 2, 70, 130), torch.randn(3, 2, 2, 130)
+    a, b, residual = torch.randn(11, 6, 2, 30), torch.randn(11, 6, 30, 132), torch.randn(11, 6, 2, 132)
     with kernels.simulated_target("sm_90a"):
         call = Call((a, b, None, residual, None, None), "silu", None)
         assert call.kernel.__name__ == "vector_matmul" and not any(step is contiguous for step in call.seen[1].steps)
         made = kernels.matmul(a, b, residual=residual, activation="silu")
         gaps = kernels.matmul(a, b.mT.contiguous().mT)
+        few_ctas = Call((a[:2], b[:2], None, None, None, None), None, None)
+        assert few_ctas.kernel.__name__ != "vector_matmul"
     wanted = a.double() @ b.double()
     assert (gaps - wanted).norm() < 1e-3 * wanted.norm()
     wanted = torch.nn.functional.silu(wanted) + residual

@@ -302,7 +302,7 @@ OF_BLOCKS = (
     (Config(64, 128, 8, consumers=1, swing=False), 0.24, 1.5),
 )
 # Of up to 16 and up to 32 rows of each matrix of a batch.
-OF_LINES = Config(128, 16, 10, turned=True), Config(128, 32, 9, turned=True)
+OF_LINES = Config(128, 16, 10, turned=True, l2="64B"), Config(128, 32, 9, turned=True, l2="64B")
 # Of 64 rows, and of 128.
 ONCE = (
     (Config(64, 48, 12, consumers=1, ahead=AHEAD), Config(64, 112, 8, consumers=1, ahead=AHEAD)),
@@ -639,6 +639,8 @@ def grouped_kernel(
             not masked and t <= 56 and c.bm == 64
         ):  # to fill the rows behind with zeros takes a copy longer than to copy B
             c = replace(c, lines=-(-t // 8) * 8)
+        if not b_k_major:  # of whose lines a tile has 128 to 512 bytes
+            c = replace(c, l2="128B")
         return product_kernel(c, kind, True, b_k_major, out, epilogue=epilogue, grouped=True, masked=masked)
     widths = min(a_width, 16), min(b_width, 16)
     return mma_kernel(kind, out, True, b_k_major, *widths, epilogue=epilogue, grouped=True, masked=masked)

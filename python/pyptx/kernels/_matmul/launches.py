@@ -13,7 +13,7 @@ from pyptx.kernels._matmul.cuts import parts_by_mma
 from pyptx.kernels._matmul.padded import Padded, is_padded, padded_microseconds
 from pyptx.kernels._matmul.parts import in_parts
 from pyptx.kernels._matmul.tiles import MULTIPROCESSORS
-from pyptx.kernels._matmul.vectors import LONG, MOST_ROWS, body_of_vectors, vectors_of
+from pyptx.kernels._matmul.vectors import LONG, MOST_ROWS, Columns, body_of_vectors, vectors_of
 from pyptx.kernels.column_sums import column_sums
 from pyptx.types import bf16, f16, f32
 
@@ -66,8 +66,9 @@ def is_vector(p: Problem) -> bool:
 
 
 def is_line_by_columns(p: Problem) -> bool:
-    """Whether B (K, N) of a batch is f32, of which other kernels want rows of K."""
-    return p.dtype == f32 and not p.b_k_major and p.batch is not None and p.m <= MOST_ROWS and not p.epilogue.gated
+    """Whether B (K, N) of a batch is f32, of which other kernels want rows of K, and every multiprocessor has a CTA."""
+    lying = p.dtype == f32 and not p.b_k_major and p.batch is not None and not p.epilogue.gated
+    return lying and p.m <= MOST_ROWS and -(-p.n // Columns.across) * p.batch >= MULTIPROCESSORS
 
 
 def takes_stream(p: Problem) -> bool:

@@ -3,8 +3,8 @@
 B's columns are what wgmma calls rows (64 of a warpgroup), and A's few rows its columns, 8 to 256; of a tall stream it is the other way round,
 and a CTA has any multiple of 8 columns.  One warp keeps some 200 KB of tensor copies in flight, over the ends of tiles, and the others multiply.
 Where there are too few tiles for all multiprocessors, the CTAs of a cluster take parts of K, and add up what they have through distributed
-shared memory, always in the same order.  L2 evicts B, which is read once, before A and what other kernels left there; but that of more than 128 rows may be
-small enough to stay.
+shared memory, always in the same order.  L2 evicts B, which is read once, before A and what other kernels left there, and reads no more of it than
+is copied; but that of more than 128 rows may be small enough to stay.
 """
 
 import functools
@@ -526,7 +526,7 @@ def stream_kernel(
         return ((min(tiles, most) if most else tiles) * ctas, 1, 1)
 
     return kernel(
-        in_specs=(a.tile((), "M", "128B"), b.tile((), "N"), *more.values()),
+        in_specs=(a.tile((), "M", "128B"), b.tile((), "N", "64B" if c.rows <= 128 else "256B"), *more.values()),
         out_specs=(Tile(*("NM" if turned else "MN"), out, align=8 if whole else 0),),
         raw_params=[("u32", name) for name in ("M", "N", "K")],
         grid=grid,

@@ -30,7 +30,7 @@ from pyptx.kernels._registers import (
 )
 from pyptx.types import PtxType, f32, u32, u64
 
-__all__ = ["LONG", "MOST_ROWS", "body_of_vectors", "vectors_kernel", "vectors_of"]
+__all__ = ["LONG", "MOST_ROWS", "Columns", "body_of_vectors", "vectors_kernel", "vectors_of"]
 
 MOST_ROWS = 4  # of A
 WARPS = 8
