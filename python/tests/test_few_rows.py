@@ -285,6 +285,9 @@ def test_few_rows_of_a_batch_of_f32_take_b_as_it_lies():
 def test_l2_reads_no_more_of_weights_than_is_copied():
     """That of more rows may stay there; of B (E, K, N) a tile has few bytes of a line."""
     assert stream_kernel(stream_of(16, 4096, 4096), bf16).in_specs[1].tma_l2 == "64B"
+    assert stream_kernel(stream_of(128, 6144, 4096), bf16).in_specs[1].tma_l2 == "64B"
+    assert stream_kernel(stream_of(128, 4096, 14336), bf16).in_specs[1].tma_l2 == "256B"
+    assert stream_kernel(stream_of(128, 4096, 14336, False), bf16, False).in_specs[1].tma_l2 == "64B"
     assert stream_kernel(stream_of(256, 4096, 14336), bf16).in_specs[1].tma_l2 == "256B"
     with kernels.simulated_target("sm_90a"):
         made = [grouped_kernel((64, 512), 8, 256, "bfloat16", k_major, 32, 32, False) for k_major in (True, False)]
