@@ -122,7 +122,7 @@ def groups_of(a, b, ends):
     return wanted
 
 
-@pytest.mark.parametrize("c", [Config(64, 64, 3, 1), Config(64, 64, 3, 1, cn=2), Config(128, 64, 3, overlap=False)], ids=str)  # fmt: skip
+@pytest.mark.parametrize("c", [Config(64, 64, 3, 1), Config(64, 64, 3, 1, cn=2), Config(128, 64, 3, overlap=False), Config(128, 64, 3), Config(128, 64, 3, cn=2)], ids=str)  # fmt: skip
 def test_groups(c, monkeypatch):
     """Empty ones, one of a row, one of several tiles of each CTA, and a masked form."""
     a, b, ends = half(600, 200), half(5, 136, 200), (0, 1, 300, 300, 557)
@@ -172,18 +172,19 @@ def test_finished_products_with_scales_of_blocks(finished, k, monkeypatch):
     assert distance(got, wanted) < 5e-3
 
 
+@pytest.mark.parametrize("cn", [1, 2])
 @pytest.mark.parametrize("masked", [False, True])
-def test_groups_with_scales_of_blocks(masked, monkeypatch):
-    c = Config(128, 128, 3, swing=False)
+def test_groups_with_scales_of_blocks(masked, cn, monkeypatch):
+    c = Config(128, 128, 3, cn=cn, swing=False)
     (a, one, wide), (b, two, columns) = blocks_of(900, 272, 1), blocks_of(256, 272, 128, 3)
-    told = (0, 300, 170) if masked else (0, 333, 860)
+    told = (0, 300, 50) if masked else (0, 333, 860)
     kernel = hopper_kernel(monkeypatch, c, 1, e4m3, epilogue=Epilogue(scales="block"), grouped=True, masked=masked)
     got = kernel(a, b, one, two, numbers(*told), out=torch.full((900, 256), 7.0).bfloat16())
     for e, end in enumerate(told):
         start = 300 * e if masked else (0, *told)[e]
         end += start if masked else 0
         assert start == end or distance(got[start:end], wide[start:end] @ columns[e].mT) < 5e-3
-    assert bool((got[770 if masked else 860 :] == 7).all())
+    assert bool((got[650 if masked else 860 :] == 7).all())
 
 
 @pytest.mark.parametrize("c", [Config(64, 64, 3, 1, swing=False), Config(64, 64, 3, 1, overlap=False, swing=False), Config(128, 96, 3, swing=False)], ids=str)  # fmt: skip
@@ -201,13 +202,25 @@ def test_groups_of_lines(c, monkeypatch):
 @pytest.mark.parametrize("k", [8, 264])
 @pytest.mark.parametrize("k_major", [True, False])
 def test_streams(c, k, k_major, monkeypatch):
-    monkeypatch.setattr(stream, "MULTIPROCESSORS", c.share)
+    monkeypatch.setitem(stream.CLUSTERS, c.share, 1)
     m, n = c.rows - 3, 9 * c.bn * c.share - (21 if k_major else 24)
     kernel = stream_kernel.__wrapped__(c, bf16, k_major, bf16, Epilogue(bf16, "relu", bf16), whole=not k_major)
     assert kernel.grid(n)[0] == c.share * c.resident
     a, b, bias, residual = half(m, k), half(k, n), half(n), half(m, n)
     got = kernel(a, b.mT.contiguous() if k_major else b, bias, residual)
     assert distance(got, F.relu(a.double() @ b.double() + bias.double()) + residual.double()) < 5e-3
+
+
+@pytest.mark.parametrize("c", [StreamConfig(16, 1, 64, 3), StreamConfig(24, 1, 128, 2, deep=2), StreamConfig(32, 1, 64, 3, 2)], ids=str)  # fmt: skip
+@pytest.mark.parametrize("k", [8, 264])
+def test_streams_of_f32_by_columns_and_of_int8(c, k, monkeypatch):
+    monkeypatch.setitem(stream.CLUSTERS, c.share, 1)
+    m, n = c.rows - 3, 9 * c.bn * c.share - 24
+    a, b = torch.randn(m, k), torch.randn(k, n)
+    kernel = stream_kernel.__wrapped__(c, f32, False, f32)
+    assert kernel.grid(n)[0] == c.share and distance(kernel(a, b), a.double() @ b.double()) < 2e-3
+    a, b = (torch.randint(-128, 128, (rows, 2 * k), dtype=torch.int8) for rows in (m, n))
+    assert torch.equal(stream_kernel.__wrapped__(c, s8, out=s32)(a, b), (a.long() @ b.long().mT).int())
 
 
 @pytest.mark.parametrize("pair", [False, True])
