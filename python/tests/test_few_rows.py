@@ -85,6 +85,7 @@ def test_few_rows_of_f32_take_b_as_it_lies():
     a, b, bias = torch.randn(5, 64), torch.randn(64, 516), torch.randn(516)
     with kernels.simulated_target("sm_90a"):
         assert lies_by_columns(Problem(5, 516, 64, None, f32, f32, b_k_major=False, on_gpu=False))
+        assert not lies_by_columns(Problem(5, 508, 1032, None, f32, f32, b_k_major=False, on_gpu=False))  # few CTAs
         assert not lies_by_columns(Problem(129, 516, 64, None, f32, f32, b_k_major=False, on_gpu=False))
         call = Call((a, b, bias, None, None, None), "relu", None)
         assert call.kernel.__name__ == "stream_matmul" and not call.seen[1].steps

@@ -167,7 +167,7 @@ def may_stream(p: Problem) -> bool:
 
 def lies_by_columns(p: Problem) -> bool:
     """Whether a stream of few rows takes f32 of B (K, N), as other kernels do not.  Of few columns and a long K it has too few CTAs."""
-    return p.dtype == f32 and streams_few(p) and not p.epilogue.gated and (p.n >= 512 or p.k <= 8192)
+    return p.dtype == f32 and streams_few(p) and not p.epilogue.gated and (p.n >= 512 or p.k <= 1024)
 
 
 def streams_few(p: Problem) -> bool:
