@@ -482,7 +482,8 @@ def for_output(c: Config, bits: int) -> Config:
     return replace(c, overlap=False, stages=min(c.stages, room // ((c.bm + -(-c.bn // 64) * 64) * ROW)))
 
 
-BESIDE = {"deep": 2, "ahead": 1}
+# A stage has two steps; one goes to L2 before the kernel ahead has ended.
+TWO_STEPS = {"deep": 2, "ahead": 1}
 # The next kernel's CTAs begin when this kernel's have started all their copies, and fetch two stages of B before this kernel has ended.
 LATE = {"late": True, "ahead": 2}
 
@@ -551,7 +552,7 @@ def stream_of(m: int, n: int, k: int, b_k_major: bool = True, unit: int = 8) -> 
             return made(3, 64, 1, 2, deep=2, ahead=1)
         return made(3, 64, late=True, **({"ahead": 4} if rows == 128 else {"deep": 2, "ahead": 1}))
     if rows < 64 and (parts := many_parts(tiles, k)):
-        return made(parts, 64, 1, 2, True, **BESIDE) if parts == 5 else made(parts, 64, late=True, **BESIDE)
+        return made(parts, 64, 1, 2, True, **TWO_STEPS) if parts == 5 else made(parts, 64, late=True, **TWO_STEPS)
     parts = 1
     while parts < (4 if rows < 64 else 2) and tiles * parts * 2 <= MULTIPROCESSORS and k >= 512 * parts:
         parts *= 2
