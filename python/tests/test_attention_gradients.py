@@ -1,21 +1,25 @@
-"""Gradients of `kernels.attention` whose kernels are chosen by lengths, against float64: of short sequences, and of few queries with many keys."""
+"""Gradients of `kernels.attention` whose kernels are chosen by lengths, against float64: of short sequences, of few queries with many keys, and
+of heads that share keys."""
 
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
-from test_attention import devices, near, reference, tensors  # noqa: E402
+from test_attention import devices, gradients_agree, near, reference, tensors  # noqa: E402
 
 import pyptx  # noqa: E402
 from pyptx import assembler, kernels  # noqa: E402
 from pyptx.kernels._attention import gradient  # noqa: E402
+from pyptx.kernels._attention.backward import Backward, backward_kernel  # noqa: E402
 from pyptx.kernels._attention.dq import QueryGradient, dq_kernel  # noqa: E402
 from pyptx.kernels._attention.small import Small, small_kernel, small_sizes  # noqa: E402
 from pyptx.kernels._attention.small_forward import SmallForward, small_forward_kernel  # noqa: E402
+from pyptx.kernels._attention.wide import Wide, wide_kernel  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
 
 needs_ptxas = pytest.mark.skipif(
@@ -179,3 +183,143 @@ def test_scores_far_below_zero_of_sequences():
         want = torch.autograd.grad(reference(*exact)[0], exact, g[start:end].double().transpose(0, 1)[None])
         for one, other in zip(got, want, strict=True):
             near(one[start:end].transpose(0, 1)[None], other, 5e-2)
+
+
+@pytest.fixture
+def in_parts(monkeypatch, gradients_choose_anew):
+    """Makes gradients take heads that share keys in so many parts; it returns where they note that they did."""
+
+    def ask(parts):
+        noted = []
+        monkeypatch.setattr(gradient, "parts_of_heads", lambda *given: noted.append(given) or (parts, 3))
+        return noted
+
+    return ask
+
+
+@devices
+@pytest.mark.parametrize(
+    ("shape", "parts", "options"),
+    [
+        ((1, 3, 1, 150, 150, 64, 64), 2, {"causal": True}),
+        ((2, 4, 2, 70, 140, 128, 128), 2, {"softcap": 3.0}),
+        ((1, 6, 2, 140, 200, 72, 72), 3, {"causal": True, "window": 40}),
+        ((1, 5, 1, 140, 130, 104, 104), 5, {"deterministic": True}),
+        ((1, 3, 1, 130, 90, 256, 256), 3, {"causal": True}),
+        ((2, 4, 2, 70, 130, 192, 128), 2, {"window": 20}),
+        ((1, 3, 1, 70, 130, 96, 40), 2, {"scale": 0.3}),
+    ],
+    ids=str,
+)
+def test_heads_in_parts(device, shape, parts, options, in_parts):
+    """Parts with unequal numbers of heads, and keys that do not exist or that no query sees, among them."""
+    noted = in_parts(parts)
+    batch, heads, shared, queries, keys, width, values = shape
+    sizes = (heads, queries, width), (shared, keys, width), (shared, keys, values), (heads, queries, values)
+    for dtype in (torch.bfloat16, torch.float16) if parts == 3 else (torch.bfloat16,):
+        given = tensors(device, *[(batch, *each) for each in sizes], dtype=dtype)
+        got = compare(device, *given, options, of_lse=keys >= queries)
+        again = compare(device, *given, options, of_lse=keys >= queries)
+        same = (
+            0 if options.get("deterministic") or width > 128 or width != values else 1
+        )  # others are added to dq in any order
+        assert all(torch.equal(one, other) for one, other in zip(got[same:], again[same:], strict=True))
+    assert noted
+
+
+@devices
+def test_heads_in_parts_between_others(device, in_parts):
+    """q, k and v of (B, M, H, D)."""
+    noted = in_parts(2)
+    sizes = [(2, 140, heads, 64) for heads in (4, 2, 2, 4)]
+    compare(device, *(each.transpose(1, 2) for each in tensors(device, *sizes)), {"causal": True})
+    assert noted
+
+
+@devices
+@pytest.mark.parametrize(
+    ("width", "values", "masks", "deterministic"),
+    [(64, 64, {"causal": True}, False), (128, 128, {"window": 50}, True), (192, 128, {"causal": True}, False)],
+)
+def test_heads_of_sequences_in_parts(width, values, masks, deterministic, device, in_parts):
+    from test_attention import test_gradient_of_sequences
+
+    noted = in_parts(2)
+    with on_hopper(device):
+        test_gradient_of_sequences(width, values, masks, deterministic, device)
+    assert noted
+
+
+@pytest.mark.parametrize("width", [64, 256])
+def test_heads_in_parts_by_mma(width, in_parts):
+    noted = in_parts(3)
+    q, k, v, g = tensors("cpu", *[(1, heads, 70, width) for heads in (5, 1, 1, 5)])
+    with kernels.simulated_target("sm_80"), pyptx.simulator(check="all"):
+        gradients_agree([q, k, v], g, {"causal": True}, {}, 1.2e-2)
+    assert noted
+
+
+def test_heads_in_parts_of_jax(in_parts):
+    jax = pytest.importorskip("jax", reason="skipped: no jax")
+    noted = in_parts(2)
+    given = tensors("cpu", *[(1, heads, 140, 64) for heads in (2, 1, 1, 2)])
+    q, k, v, g = (jax.numpy.asarray(each.float().numpy(), jax.numpy.bfloat16) for each in given)
+    with on_hopper("cpu"):
+        got = jax.vjp(lambda *given: kernels.attention(*given, causal=True), q, k, v)[1](g)
+    exact = [each.double().requires_grad_() for each in given[:3]]
+    want = torch.autograd.grad(reference(*exact, causal=True)[0], exact, given[3].double())
+    for one, other in zip(got, want, strict=True):
+        near(torch.tensor(one.astype(jax.numpy.float32).tolist()), other)
+    assert noted
+
+
+@needs_ptxas
+@pytest.mark.parametrize("masks", [(), ("right", "left", "softcap")], ids=str)
+def test_registers_of_heads_in_parts(masks):
+    told = dict.fromkeys(masks, True)
+    sizes = {"B": 1, "H": 8, "HK": 2, "M": 300, "N": 300, "R": 384}
+    for width in (64, 128):
+        plan = Backward(width, 64 if width == 128 else 128, parts=True, **told)
+        whole = backward_kernel(bf16, replace(plan, parts=False)).resources(**sizes, D=width)
+        assert backward_kernel(bf16, plan).resources(**sizes, D=width, S=2).spill_stores <= whole.spill_stores
+    plan = Wide(256, of_values=256, parts=True, **told)
+    assert wide_kernel(bf16, plan).resources(**sizes, D=256, E=256, S=2).spill_stores == 0
+
+
+def causal(width):
+    return Backward(width, 64 if width == 128 else 128, right=True)
+
+
+def test_how_many_parts_of_heads():
+    """By what was quickest on an H200 of the numbers tried (docs/performance/attention.md)."""
+    plain, told = Backward(128, 64), (256, 0, 0)
+    assert gradient.cut_heads(plain, 1, 32, 8, 333, 333, *told) == (4, 1)  # 24 tiles
+    assert gradient.cut_heads(plain, 1, 32, 8, 2048, 2048, *told) == (1, 1)  # 128 tiles of equal work
+    assert gradient.cut_heads(causal(128), 1, 32, 8, 2048, 2048, *told) == (2, 8)
+    assert gradient.cut_heads(causal(128), 8, 32, 8, 2048, 2048, *told) == (1, 8)
+    assert gradient.cut_heads(causal(128), 8, 64, 8, 2048, 2048, *told)[0] == 2  # or each CTA has eight heads
+    assert gradient.cut_heads(causal(64), 1, 71, 1, 2048, 2048, 128, 0, 0) == (18, 18)
+    assert gradient.cut_heads(Backward(64, 128), 1, 71, 1, 2048, 2048, 128, 0, 0) == (8, 1)
+    assert gradient.cut_heads(causal(128), 1, 16, 16, 16384, 16384, *told) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "shift", "reach"), [(300, 300, 0, 0), (200, 500, 300, 0), (500, 300, -200, 150), (1, 1, 0, 9)]
+)
+def test_blocks_that_see_the_keys_of_a_tile(queries, keys, shift, reach):
+    plan = Backward(128, 64, right=True, left=reach > 0)
+    counted = []
+    for begin in range(0, keys, 128):
+        columns = range(begin, begin + 128)
+        seen = {
+            i // 64 for i in range(queries) for j in columns if i >= j - shift and (not reach or i <= j - shift + reach)
+        }
+        counted.append(len(seen))
+    assert gradient.blocks_of_tiles(plan, queries, keys, shift, reach) == counted
+
+
+def test_the_busiest_multiprocessor():
+    begun = gradient.BEGIN
+    assert gradient.busiest([3], [1], 132, 1) == 3 + begun and gradient.busiest([3], [1], 133, 1) == 2 * (3 + begun)
+    assert gradient.busiest([4, 2], [2], 66, 66) == 8 + begun
+    assert gradient.busiest([4, 2], [1], 132, 132) == pytest.approx(4 + 2 + 2 * begun)

@@ -8,6 +8,8 @@ dS = P (dP - delta),
 
 S and dP are computed transposed (keys are rows), so that P^T and dS^T are operands A in registers; dS goes through shared
 memory for the third product.  dq collects in f32 in memory, to which registers are added; `finish_kernel` orders and rounds it.
+Where heads of q share keys and such CTAs are few, several take the same keys, each with some of the heads, and `add_parts_kernel` adds up
+what they leave.
 """
 
 import math
@@ -15,12 +17,12 @@ from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention.forward import descriptor
-from pyptx.kernels._attention.plan import EVERYONE, K_MAJOR, WIDE, options_of
-from pyptx.kernels._attention.results import Lines, clear_rows, stage_halves, stage_packed
-from pyptx.kernels._attention.sums import padded_begin
-from pyptx.kernels._attention.tiles import apply, bounds_of, floor_divided, sequence_of, signed
+from pyptx.kernels._attention.key_tiles import KeyTile, grid_over_keys, key_tile, part_of_keys, scalars_over_keys
+from pyptx.kernels._attention.plan import EVERYONE, K_MAJOR, WIDE
+from pyptx.kernels._attention.results import clear_rows, stage_halves, stage_packed
+from pyptx.kernels._attention.tiles import apply, signed
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E, divided, quotient, smem_address, widened
+from pyptx.kernels._registers import LOG2_E, smem_address, widened
 from pyptx.types import b32, f32, s32, u32, u64
 
 __all__ = ["Backward", "backward_kernel"]
@@ -41,6 +43,7 @@ class Backward:
     ragged: bool = False  # sequences of different lengths lie one behind the other
     softcap: bool = False
     whole: bool = False  # whether the last CTA of a head has all its keys
+    parts: bool = False  # whether S CTAs share the heads of q of a tile, so that dk and dv are S parts in f32
 
     square = True  # values have as many elements as keys
 
@@ -95,14 +98,7 @@ class Backward:
 
     @property
     def scalars(self) -> list:
-        return scalars(self)
-
-
-def scalars(plan) -> list:
-    """The runtime scalars of a kernel whose CTAs keep keys."""
-    ragged = ("P", "H", "HK", "D", *([] if plan.square else ["E"]))
-    sizes = [("u32", name) for name in (ragged if plan.ragged else ("B", "H", "HK", "M", "N"))]
-    return [*sizes, *[("u32", "together")] * (not plan.ragged), *options_of(plan), ("u32", "R")]
+        return scalars_over_keys(self)
 
 
 def backward_kernel(dtype, plan: Backward):
@@ -111,6 +107,7 @@ def backward_kernel(dtype, plan: Backward):
     Shapes are as in `forward_kernel`, with DV = D.  sums (B, H, 2, R) f32, where R is a multiple of 128 and at least M: row 0 is log2(e)
     lse, infinite for rows that do not exist, and row 1 is delta.  dq (B, H, R, width) f32, in the order of `Warpgroup._add_dq`.  If
     `ragged`, sums are (H, 2, R), dq is (H, R, width), and the last two tensors (P) say where the sequences of queries and of keys begin.
+    In parts, dk and dv are f32, with a dimension S in front.
     """
 
     def consume(shared, tile, thread, group, dq, results):
@@ -129,9 +126,10 @@ def kernel_over_keys(name: str, consume, dtype, plan):
         shared.initialise(tid == 0)
         tile = key_tile(plan, BEGINS, KEY_BEGINS)
         (sums,) = ptx.global_ptrs(SUMS)
-        *maps, dk_map, dv_map = (x.tma_desc() for x in (Q, K, V, DO, DK, DV))
+        maps = [x.tma_desc() for x in (Q, K, V, DO)]
+        copies = [] if plan.parts else [x.tma_desc() for x in (DK, DV)]
         dq = ptx.global_ptrs(DQ)[0] if plan.dq else None
-        results = Results(tile, (dk_map, dv_map), ptx.global_ptrs(DK, DV) if plan.ragged else ())
+        results = Results(tile, copies, ptx.global_ptrs(DK, DV) if plan.ragged or plan.parts else ())
         with ptx.if_(group == 0):
             ptx.setmaxnreg_dec(24)
             with ptx.if_(tid == 0):
@@ -152,18 +150,15 @@ def kernel_over_keys(name: str, consume, dtype, plan):
     if plan.ragged:
         more |= {"BEGINS": Tile("P", s32), "KEY_BEGINS": Tile("P", s32)}
 
-    def grid(HK, N, B=0, P=0):
-        return (HK * (N // plan.keys + P - 1 if P else B * -(-N // plan.keys)), 1, 1)
-
     return kernel(
         in_specs=(
             tile("H", "M", "D", plan.rows), tile("HK", "N", "D", plan.keys), tile("HK", "N", values, plan.keys),
             tile("H", "M", values, plan.rows), sums, *more.values(),
         ),
-        out_specs=(tile("HK", "N", "D", 64), tile("HK", "N", values, 64)),
+        out_specs=tuple(part_of_keys(plan, each) if plan.parts else tile("HK", "N", each, 64) for each in ("D", values)),
         mutates=("DQ",) if plan.dq else (),
         raw_params=plan.scalars,
-        grid=(lambda HK, N, P: grid(HK, N, P=P)) if plan.ragged else (lambda B, HK, N: grid(HK, N, B)),
+        grid=grid_over_keys(plan),
         block=(128 * (GROUPS + 1), 1, 1),
         reqntid=True,
         batch=None if plan.ragged else "B",
@@ -194,122 +189,8 @@ class Shared:
         ptx.bar.sync(0)
 
 
-def key_tile(plan, begins, key_begins):
-    if plan.ragged:
-        return RaggedKeyTile(plan, *ptx.global_ptrs(begins, key_begins))
-    return KeyTile(plan)
-
-
-class KeyTile:
-    """The CTA's keys, and the blocks of queries that see them, for each head that shares the keys: `first` to `last`, of which those from
-    `whole_first` to `whole_last` need no mask.  The longest tiles come first."""
-
-    names = ("B", "H", "HK", "M", "N", "together", "R")
-
-    def __init__(self, plan):
-        self.plan = plan
-        for name, kind in [*((name, u32) for name in self.names), ("scale", f32)]:
-            setattr(self, name, ptx.param(kind, name))
-        for kind, name in plan.scalars:
-            if kind == "s32":
-                setattr(self, name, ptx.param(s32, name))
-        if plan.softcap:
-            self.cap = ptx.param(f32, "cap")
-        self._find()
-        self.per, _ = divided(self.H, self.HK)
-        self._place()
-        self._blocks()
-
-    def _find(self):
-        plan = self.plan
-        tiles = quotient(self.N + (plan.keys - 1), plan.keys)
-        tile = reg.from_(ptx.special.ctaid.x(), u32)
-        round_, rest = divided(tile, self.together * tiles)
-        self.place, within = divided(rest, self.together)
-        self.batch, self.kv_head = divided(round_ * self.together + within, self.HK)
-
-    def _place(self):
-        self.key = self.place * self.plan.keys
-
-    def query_box(self, column, row):
-        return (column, row, self.head, self.batch)
-
-    def key_box(self, column, row):
-        return (column, row, self.kv_head, self.batch)
-
-    def padded_row(self):
-        """The head's first row of dq."""
-        return (self.batch * self.H + self.head) * self.R
-
-    def sums_at(self, sums):
-        """The two rows of sums of the head."""
-        lines = (self.batch * self.H + self.head) * 2
-        lse = sums + apply(u64, ptx.inst.mul.wide.u32, lines, self.R * 4)
-        return lse, lse + apply(u64, ptx.inst.mul.wide.u32, self.R, 4)
-
-    def _blocks(self):
-        plan = self.plan
-        blocks = signed(quotient(self.M + (plan.rows - 1), plan.rows))
-        self.last = blocks - 1
-        self.first, self.whole_first, self.whole_last = reg.scalar(s32, init=0), reg.scalar(s32, init=0), self.last
-        if plan.right:  # query i sees key j: i >= j - shift
-            sees = signed(self.key) - self.shift
-            self.first = clamped(floor_divided(sees, plan.rows), blocks)
-            self.whole_first = clamped(floor_divided(sees + (plan.keys - 1 + plan.rows - 1), plan.rows), blocks)
-        if plan.left:  # i <= j - shift + reach
-            until = signed(self.key) - self.shift + self.reach
-            self.whole_last = floor_divided(until + 1, plan.rows) - 1
-            last = floor_divided(until + (plan.keys - 1), plan.rows)
-            self.last = apply(s32, ptx.inst.min.s32, self.last, last)
-            ptx.inst.min.s32(self.whole_last, self.whole_last, self.last)
-
-    def heads(self):
-        """A loop over the heads that share the keys."""
-        self.head = self.kv_head * self.per
-        for _ in ptx.range_(0, self.per, 1, dtype=u32):
-            yield
-            self.head += 1
-
-
-class RaggedKeyTile(KeyTile):
-    """The CTA's keys, where sequences lie one behind the other.  CTAs without keys end."""
-
-    def __init__(self, plan, begins, key_begins):
-        self.begins, self.key_begins = begins, key_begins
-        self.names = ("P", "H", "HK", "D", *([] if plan.square else ["E"]), "R")
-        super().__init__(plan)
-
-    def _find(self):
-        plan = self.plan
-        tile, self.kv_head = divided(reg.from_(ptx.special.ctaid.x(), u32), self.HK)
-        lane = reg.from_(ptx.special.tid.x(), u32) & 31
-        found, back = sequence_of(tile, self.P - 1, lane, lambda index: bounds_of(self.key_begins, index), plan.keys)
-        ptx.ret(pred=found == 0)
-        sequence = found - 1
-        self.begin, end = bounds_of(self.begins, sequence)
-        self.key_begin, key_end = bounds_of(self.key_begins, sequence)
-        self.M, self.N = end - self.begin, key_end - self.key_begin
-        self.place = quotient(self.N + (plan.keys - 1), plan.keys) - 1 - back
-        self.padded = padded_begin(self.begin, sequence)
-        if plan.right or plan.left:
-            ptx.inst.add.s32(self.shift, self.shift, signed(self.N - self.M))
-
-    def query_box(self, column, row):
-        return (column, self.head, signed(self.begin) + row)
-
-    def key_box(self, column, row):
-        return (column, self.kv_head, self.key_begin + row)
-
-    def padded_row(self):
-        return self.head * self.R + self.padded
-
-    def sums_at(self, sums):
-        lse = sums + (apply(u64, ptx.inst.mul.wide.u32, self.head * 2, self.R) + self.padded) * 4
-        return lse, lse + apply(u64, ptx.inst.mul.wide.u32, self.R, 4)
-
-
 class Results:
-    """Stores dk and dv of the CTA's keys: by tensor copies, or row by row if a box would pass the end of its sequence."""
+    """Stores dk and dv of the CTA's keys: by tensor copies, or row by row if a box would pass the end of its sequence, or in parts."""
 
     def __init__(self, tile: KeyTile, maps, pointers):
         self.tile, self.maps, self.pointers = tile, maps, pointers
@@ -320,14 +201,8 @@ class Results:
 
     def store_rows(self, which: int, dtype, accumulators, row, column):
         tile = self.tile
-        lines = Lines(
-            self.pointers[which],
-            tile.N,
-            tile.key_begin,
-            tile.HK,
-            tile.kv_head,
-            tile.E if which and not tile.plan.square else tile.D,
-        )
+        width = tile.E if which and not tile.plan.square else tile.D
+        lines = tile.lines(self.pointers[which], width, tile.plan.parts)
         lines.store(dtype, accumulators, lambda half: tile.key + row + 8 * half, column)
 
     def copy(self, which: int, source, first, halves: int, apart: int):
@@ -393,11 +268,12 @@ class Warpgroup:
         if not plan.dq:
             return
         # dq: if a block has 64 queries, a warpgroup takes half of the columns, otherwise half of the rows.
-        by_columns = plan.rows == 64 and plan.width > WIDE
-        self.dq_columns = plan.width // 2 if plan.rows == 64 else plan.width
+        by_columns = plan.rows == 64
+        self.dq_columns = plan.width // 2 if by_columns else plan.width
         part = number * (plan.keys * 128)
-        self.k_mn = descriptor(base + part if by_columns else base, mn_major | plan.keys * 8 << 16)
-        self.ds_mn = descriptor(base + plan.at_ds if plan.rows == 64 else base + part + plan.at_ds, mn_major | 1 << 16)
+        half = part if plan.width > WIDE else number * 64
+        self.k_mn = descriptor(base + half if by_columns else base, mn_major | plan.keys * 8 << 16)
+        self.ds_mn = descriptor(base + plan.at_ds if by_columns else base + part + plan.at_ds, mn_major | 1 << 16)
 
     def run(self, dq, results):
         tile, plan = self.tile, self.plan
@@ -450,14 +326,21 @@ class Warpgroup:
 
     def _store(self, results, parts, first, rows: int):
         """Stores 64 keys of dk and dv.  `parts`: (0 for dk or 1 for dv, accumulators, place in shared memory), where a place has `rows` rows."""
+        row = first + ((self.thread >> 5) << 4) + ((self.thread & 31) >> 2)
+
+        def store_rows(dtype):
+            for which, accumulators, _ in parts:
+                results.store_rows(which, dtype, accumulators, row, (self.thread & 3) << 1)
+
+        if self.plan.parts:
+            store_rows(f32)
+            return
         passes = results.passes(first)
         if passes is None:
             self._copy(results, parts, first, rows)
             return
-        row = first + ((self.thread >> 5) << 4) + ((self.thread & 31) >> 2)
         with ptx.if_(passes):
-            for which, accumulators, _ in parts:
-                results.store_rows(which, self.dtype, accumulators, row, (self.thread & 3) << 1)
+            store_rows(self.dtype)
         with ptx.else_():
             self._copy(results, parts, first, rows)
 
@@ -694,9 +577,3 @@ def slope_of_cap(p, lse, c):
     ptx.inst.max.f32(t, t, -1.0)
     ptx.inst.min.f32(t, t, 1.0)
     return apply(f32, ptx.inst.fma.rn.f32, apply(f32, ptx.inst.neg.f32, t), t, 1.0)
-
-
-def clamped(block, blocks):
-    """`block` clipped to 0 and the number of blocks."""
-    low = apply(s32, ptx.inst.max.s32, block, 0)
-    return apply(s32, ptx.inst.min.s32, low, blocks)

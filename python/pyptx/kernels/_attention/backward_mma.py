@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention import backward as over_keys
-from pyptx.kernels._attention.backward import key_tile
 from pyptx.kernels._attention.dq import QueryWarpgroup
+from pyptx.kernels._attention.key_tiles import grid_over_keys, key_tile, part_of_keys
 from pyptx.kernels._attention.mma import (
     Mma,
     Warps,
@@ -43,7 +43,7 @@ class MmaKeys(Wide):
 
     @property
     def scalars(self) -> list:
-        return [*super().scalars, *([] if self.ragged else [("u32", "D"), ("u32", "E")])]
+        return [*super().scalars, *([] if self.ragged or self.parts else [("u32", "D"), ("u32", "E")])]
 
 
 def mma_keys_kernel(dtype, plan: MmaKeys):
@@ -65,16 +65,16 @@ def mma_keys_kernel(dtype, plan: MmaKeys):
         KeyWarps(plan, dtype, tile, reg.from_(ptx.special.tid.x(), u32)).run(ptx.global_ptrs(Q, K, V, DO, SUMS), outs)
         ptx.ret()
 
-    def grid(HK, N, B=0, P=0):
-        return (HK * (N // plan.keys + P - 1 if P else B * -(-N // plan.keys)), 1, 1)
+    def result(width):
+        return part_of_keys(plan, width) if plan.parts else tile("HK", "N", width)
 
     return kernel(
         in_specs=(
             tile("H", "M", "D"), tile("HK", "N", "D"), tile("HK", "N", "E"), tile("H", "M", "E"), sums, *more.values()
         ),
-        out_specs=tuple(tile("HK", "N", widths[which]) for which in plan.results),
+        out_specs=tuple(result(widths[which]) for which in plan.results),
         raw_params=plan.scalars,
-        grid=(lambda HK, N, P: grid(HK, N, P=P)) if plan.ragged else (lambda B, HK, N: grid(HK, N, B)),
+        grid=grid_over_keys(plan),
         block=(plan.threads, 1, 1),
         reqntid=True,
         batch=None if plan.ragged else "B",
@@ -106,7 +106,7 @@ class KeyWarps(over_keys.Warpgroup):
             for register in each:
                 ptx.inst.mov.f32(register, 0.0)
         for pointer, at, width, elements in ((k, 0, plan.width, tile.D), (v, plan.at_v, plan.values, tile.E)):
-            self._copy(self._of_keys(pointer, elements), tile.key, plan.keys, self.base + at, width)
+            self._copy(tile.lines(pointer, elements), tile.key, plan.keys, self.base + at, width)
         for _ in tile.heads():
             self.queries = [(self._of_queries(*each)) for each in ((q, tile.D), (do, tile.E))]
             self.sums = tile.sums_at(sums)
@@ -116,12 +116,6 @@ class KeyWarps(over_keys.Warpgroup):
                     self._block(at, masked)
                 index = apply(s32, ptx.inst.max.s32, index, until)
         self._store(outs)
-
-    def _of_keys(self, pointer, width) -> Lines:
-        tile = self.tile
-        if self.plan.ragged:
-            return Lines(pointer, tile.N, tile.key_begin, tile.HK, tile.kv_head, width)
-        return Lines(pointer, tile.N, (tile.batch * tile.HK + tile.kv_head) * tile.N, 1, 0, width)
 
     def _of_queries(self, pointer, width) -> Lines:
         tile = self.tile
@@ -163,8 +157,13 @@ class KeyWarps(over_keys.Warpgroup):
             if which == 0:
                 for each in gradient:
                     ptx.inst.mul.rn.f32(each, each, tile.scale)
-            lines = self._of_keys(pointer, tile.E if which else tile.D)
-            lines.store(self.dtype, gradient, lambda half: tile.key + row + 8 * half, (self.thread & 3) << 1)
+            lines = tile.lines(pointer, tile.E if which else tile.D, self.plan.parts)
+            lines.store(
+                f32 if self.plan.parts else self.dtype,
+                gradient,
+                lambda half: tile.key + row + 8 * half,
+                (self.thread & 3) << 1,
+            )
 
 
 @dataclass(frozen=True)

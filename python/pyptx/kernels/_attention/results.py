@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pyptx import ptx, reg
 from pyptx.kernels._attention.tiles import apply, signed
 from pyptx.kernels._registers import narrowed
-from pyptx.types import b32, u64
+from pyptx.types import b32, f32, u64
 
 __all__ = ["Lines", "clear_rows", "stage_halves", "stage_packed", "store_directly"]
 
@@ -23,16 +23,19 @@ class Lines:
 
     def store(self, dtype, accumulators, row, column):
         """Stores those rows of a warpgroup's accumulators that exist, two elements at a time.  `row(0)`, `row(1)`: the thread's two rows."""
-        convert = getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32
+        size = dtype.bits // 8
         for half in range(2):
             at = row(half)
             with ptx.if_(at < self.count):
                 line = apply(u64, ptx.inst.mul.wide.u32, self.begin + at, self.heads) + self.head
-                to = self.pointer + line * apply(u64, ptx.inst.mul.wide.u32, self.width, 2) + column * 2
+                to = self.pointer + line * apply(u64, ptx.inst.mul.wide.u32, self.width, size) + column * size
                 for group in range(len(accumulators) // 4):
-                    packed = reg.scalar(b32)
-                    convert(packed, accumulators[4 * group + 2 * half + 1], accumulators[4 * group + 2 * half])
-                    ptx.inst.st.global_.b32(ptx.addr(to, 16 * group), packed, pred=8 * group < self.width)
+                    pair = list(accumulators[4 * group + 2 * half : 4 * group + 2 * half + 2])
+                    at, there = ptx.addr(to, 8 * size * group), 8 * group < self.width
+                    if dtype == f32:
+                        ptx.inst.st.global_.v2.f32(at, pair, pred=there)
+                    else:
+                        ptx.inst.st.global_.b32(at, *narrowed(pair, dtype), pred=there)
 
 
 def store_directly(dtype, accumulators, pointer, rows, width, thread):

@@ -1,14 +1,15 @@
-"""The kernels that run before and after the gradients of attention: the sums of each query, dq scaled and rounded, the gradient of sinks."""
+"""The kernels that run before and after the gradients of attention: the sums of each query, dq scaled and rounded, parts of dk and dv added
+up, the gradient of sinks."""
 
 import math
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention.tiles import apply, bounds_of
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E, divided, smem_address, widened
+from pyptx.kernels._registers import LOG2_E, divided, narrowed, smem_address, widened
 from pyptx.types import b32, f32, s32, u32, u64
 
-__all__ = ["PAD", "finish_kernel", "padded_begin", "place_of", "prepare_kernel", "sinks_kernel"]
+__all__ = ["PAD", "add_parts_kernel", "finish_kernel", "padded_begin", "place_of", "prepare_kernel", "sinks_kernel"]
 
 PAD = 128  # lengths are rounded up to a multiple of so many rows
 
@@ -166,6 +167,57 @@ def finish_kernel(dtype, width: int, ragged: bool = False):
         batch=None if ragged else "B",
         arch="sm_80",
     )(with_tensors("attention_dq", ("DQ", *["BEGINS"] * ragged, "OUT"), body))
+
+
+def add_parts_kernel(dtype, *shapes):
+    """The kernel that adds up parts of one gradient or two in their order: from (S, *shape) in f32 to each shape.  A shape is given by the
+    names of its dimensions, of which the last is a multiple of 8.  A thread takes 8 elements."""
+    threads, at_once = 256, 4
+    names = [f"GRADIENT{i}" for i in range(len(shapes))]
+    sizes = dict.fromkeys(name for shape in shapes for name in shape)
+
+    def add_up(source, to, piece, pieces, parts):
+        totals = [reg.scalar(f32, init=0.0) for _ in range(8)]
+        apart = apply(u64, ptx.inst.mul.wide.u32, pieces, 32)
+        at = source + apply(u64, ptx.inst.mul.wide.u32, piece, 32)
+        for part in ptx.range_(reg.scalar(u32, init=0), parts, at_once):
+            values = [[reg.scalar(f32, init=0.0) for _ in range(8)] for _ in range(at_once)]
+            for i, eight in enumerate(values):
+                for half in range(2):
+                    four = eight[4 * half : 4 * half + 4]
+                    ptx.inst.ld.global_.nc.v4.f32(four, ptx.addr(at, 16 * half), pred=part + i < parts)
+                at += apart
+            for eight in values:
+                for total, each in zip(totals, eight, strict=True):
+                    ptx.inst.add.f32(total, total, each)
+        to += apply(u64, ptx.inst.mul.wide.u32, piece, 16)
+        ptx.inst.st.global_.v4.b32(ptx.addr(to), narrowed(totals, dtype))
+
+    def body(**tensors):
+        scalars = {name: ptx.param(u32, name) for name in ("S", *sizes)}
+        piece = reg.from_(ptx.special.ctaid.x(), u32) * threads + reg.from_(ptx.special.tid.x(), u32)
+        for name, shape in zip(names, shapes, strict=True):
+            source, to = ptx.global_ptrs(tensors[f"PARTS_OF_{name}"], tensors[name])
+            pieces = math.prod((scalars[each] for each in shape[1:-1]), start=scalars[shape[0]]) * (
+                scalars[shape[-1]] >> 3
+            )
+            with ptx.if_(piece < pieces):
+                add_up(source, to, piece, pieces, scalars["S"])
+            ptx.inst.sub.u32(piece, piece, pieces)  # what is below 0 is a large number
+        ptx.ret()
+
+    def grid(**told):
+        return (-(-sum(math.prod(told[name] for name in shape) for shape in shapes) // (8 * threads)), 1, 1)
+
+    return kernel(
+        in_specs=tuple(Tile("S", *shape, f32, align=16) for shape in shapes),
+        out_specs=tuple(Tile(*shape, dtype, align=16) for shape in shapes),
+        raw_params=[("u32", name) for name in ("S", *sizes)],
+        grid=grid,
+        block=(threads, 1, 1),
+        reqntid=True,
+        arch="sm_80",
+    )(with_tensors("attention_parts", (*(f"PARTS_OF_{name}" for name in names), *names), body))
 
 
 def sinks_kernel():
