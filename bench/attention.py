@@ -1,7 +1,7 @@
 """`pyptx.kernels.attention` beside cuDNN, FlashAttention-2 and flex_attention of torch and Triton's tutorial on a GPU, by TFLOP/s;
 decoding beside a device copy.
 
-    python bench/attention.py [--rounds 5] [--heads 64,128,256] [--lengths 512,...,32768] [--parts sweep,features,fp8,bound,few,masks,decode]
+    python bench/attention.py [--rounds 5] [--heads 64,128,256] [--lengths 512,...,32768] [--parts sweep,features,fp8,bound,few,shared,masks,decode]
                               [--beside cuDNN,FA2,flex,Triton] [--seconds 55] [--file attention.md]
 
 What is printed is appended to the file; lines of the sweep that are in it are passed over.  With `--seconds` no line is begun
@@ -20,7 +20,7 @@ import statistics
 import sys
 import time
 
-from _gpu import graph_of, interleaved, torch_on
+from _gpu import device_times, graph_of, interleaved, torch_on
 
 HEADS = ((64, 32, False), (64, 32, True), (128, 16, False), (128, 16, True), (256, 8, False), (256, 8, True))
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384, 32768)
@@ -44,6 +44,10 @@ FEW = (
     (1, 64, 8, 64, 4096, 128, True), (1, 16, 1, 64, 8192, 192, False), (2, 16, 16, 128, 4096, 128, False), (2, 16, 16, 77, 4096, 64, False),
     (1, 8, 8, 64, 2048, 128, False), (1, 16, 16, 128, 8192, 256, False), (1, 1, 1, 4096, 4096, 64, False), (1, 1, 1, 4096, 4096, 128, True),
     (1, 4, 4, 1024, 1024, 128, False), (1, 4, 4, 512, 512, 64, False),
+)  # fmt: skip
+SHARED = (  # batch, heads, heads of K, length, width
+    (1, 71, 1, 2048, 64), (2, 16, 2, 4096, 128), (1, 32, 8, 2048, 128), (1, 32, 8, 333, 128), (1, 8, 4, 1024, 256), (4, 32, 8, 512, 128),
+    (1, 64, 8, 4096, 128), (1, 16, 16, 2048, 128), (1, 32, 8, 8192, 128),
 )  # fmt: skip
 MASKED = ((16, 12, 197, 64), (16, 12, 200, 64), (8, 8, 512, 64), (2, 16, 2048, 64), (2, 16, 2048, 128))
 CACHES = ((1, 8, 32768), (8, 8, 32768), (64, 8, 4096), (4, 32, 32768))  # batch, heads of K, keys
@@ -84,7 +88,9 @@ def theirs(torch, backend: str, q, k, v, causal: bool):
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     with sdpa_kernel(getattr(SDPBackend, backend)):
-        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]
+        )
 
 
 def causal_mask(batch, head, query, key):
@@ -369,6 +375,42 @@ def few(torch, kernels, rounds: int, results: Results):
         results.say(f"  {shape:38}{''.join(cells)}")
 
 
+def shared_arms(torch, kernels, batch: int, heads: int, shared: int, length: int, width: int, causal: bool) -> dict:
+    """Forward and backward; each returns all gradients."""
+    q, k, v = (
+        torch.randn(batch, each, length, width, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        for each in (heads, shared, shared)
+    )
+    do = torch.randn_like(q)
+
+    def both(forward):
+        return torch.cat([each.flatten() for each in torch.autograd.grad(forward(), (q, k, v), do)])
+
+    forwards = {
+        "ours": lambda: kernels.attention(q, k, v, causal=causal),
+        "cuDNN": lambda: theirs(torch, "CUDNN_ATTENTION", q, k, v, causal),
+        "FA2": lambda: theirs(torch, "FLASH_ATTENTION", q, k, v, causal),
+    }
+    there = those_that_run(
+        {name: lambda each=each: both(each) for name, each in forwards.items()}, both(forwards["ours"]).float()
+    )
+    return {name: lambda name=name: torch.autograd.grad(forwards[name](), (q, k, v), do) for name in there}
+
+
+def shared_heads(torch, kernels, rounds: int, results: Results):
+    """Heads of q that share those of K, with gradients."""
+    results.say("\n| batch, heads / of K, length, head | mask | ours, us | cuDNN | FA2 |\n|---|---|---|---|---|")
+    for *shape, causal in [(*each, causal) for causal in (False, True) for each in SHARED]:
+        batch, heads, shared, length, width = shape
+        line = f"| {batch}, {heads} / {shared}, {length}, {width} | {'causal' * causal} |"
+        if not results.wanted(line):
+            continue
+        graphs = {name: graph_of(torch, arm, 3) for name, arm in shared_arms(torch, kernels, *shape, causal).items()}
+        times = {name: statistics.median(each) for name, each in device_times(torch, graphs, rounds, 3).items()}
+        cells = [f"{times[name]:.1f}" if name in times else "" for name in ("ours", "cuDNN", "FA2")]
+        results.say(f"{line} {' | '.join(cells)} |")
+
+
 def masks(torch, kernels, rounds: int, results: Results):
     results.say("\n| batch, heads, length, head | mask | ours, us | cuDNN |\n|---|---|---|---|")
     for batch, heads, length, width in MASKED:
@@ -423,6 +465,8 @@ def main() -> int:
         bound(torch, kernels, given.heads, given.lengths, given.rounds, results)
     if "few" in parts:
         attempted(results, "few tiles", few, torch, kernels, given.rounds, results)
+    if "shared" in parts:
+        attempted(results, "shared heads", shared_heads, torch, kernels, given.rounds, results)
     if "masks" in parts:
         attempted(results, "masks", masks, torch, kernels, given.rounds, results)
     if "decode" in parts:

@@ -286,6 +286,23 @@ def test_registers_of_heads_in_parts(masks):
     assert wide_kernel(bf16, plan).resources(**sizes, D=256, E=256, S=2).spill_stores == 0
 
 
+@devices
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ((2, 2, 2, 64, 384, 64), {}),
+        ((1, 4, 1, 60, 200, 64), {"causal": True}),
+        ((1, 1, 1, 5, 300, 48), {"causal": True, "window": 150, "softcap": 2.0}),
+    ],
+    ids=str,
+)
+def test_up_to_64_queries(device, shape, options):
+    """Of heads of 64, which are a block of 64."""
+    batch, heads, shared, queries, keys, width = shape
+    sizes = (heads, queries), (shared, keys), (shared, keys), (heads, queries)
+    compare(device, *tensors(device, *[(batch, *each, width) for each in sizes]), options)
+
+
 def causal(width):
     return Backward(width, 64 if width == 128 else 128, right=True)
 
@@ -323,3 +340,9 @@ def test_the_busiest_multiprocessor():
     assert gradient.busiest([3], [1], 132, 1) == 3 + begun and gradient.busiest([3], [1], 133, 1) == 2 * (3 + begun)
     assert gradient.busiest([4, 2], [2], 66, 66) == 8 + begun
     assert gradient.busiest([4, 2], [1], 132, 132) == pytest.approx(4 + 2 + 2 * begun)
+
+
+def test_heads_whose_tiles_of_queries_are_together():
+    cut, shape = QueryGradient(192, 192, 64, right=True), (1, 16, 2048, 192)
+    assert gradient.heads_of_queries(cut, shape, shape) == 16
+    assert gradient.heads_of_queries(replace(cut, right=False), shape, shape) == 1
