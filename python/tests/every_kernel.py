@@ -277,6 +277,8 @@ EVERY = {
     "attention, 256": attention((1, 2, 70, 256), (1, 1, 200, 256)),
     "attention, short": attention((1, 2, 70, 64), (1, 2, 100, 64), causal=True),
     "attention, 256, few queries": attention((1, 1, 70, 256), (1, 1, 600, 256)),
+    "attention, heads in parts": attention((1, 8, 200, 64), (1, 1, 200, 64), causal=True),
+    "attention, 256, heads in parts": attention((1, 8, 70, 256), (1, 1, 70, 256)),
     "attention, 256 in pairs": attention((1, 2, 200, 256), (1, 1, 200, 256), backward=False),
     "attention, a mask": masked,
     "attention, e4m3": attention((1, 2, 200, 128), (1, 2, 200, 128), backward=False, dtype=E4M3),
