@@ -161,7 +161,7 @@ def kernel_over_keys(name: str, consume, dtype, plan):
         grid=grid_over_keys(plan),
         block=(128 * (GROUPS + 1), 1, 1),
         reqntid=True,
-        batch=None if plan.ragged else "B",
+        batch=None if plan.ragged or plan.parts else "B",
         arch="sm_90a",
     )(with_tensors(name, ("Q", "K", "V", "DO", "SUMS", *more, "DK", "DV"), body))  # fmt: skip
 
