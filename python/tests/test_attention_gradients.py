@@ -186,7 +186,7 @@ def test_scores_far_below_zero_of_sequences():
 
 
 @pytest.fixture
-def in_parts(monkeypatch, gradients_choose_anew):
+def in_parts(monkeypatch):
     """Makes gradients take heads that share keys in so many parts; it returns where they note that they did."""
 
     def ask(parts):
@@ -270,6 +270,29 @@ def test_heads_in_parts_of_jax(in_parts):
     want = torch.autograd.grad(reference(*exact, causal=True)[0], exact, given[3].double())
     for one, other in zip(got, want, strict=True):
         near(torch.tensor(one.astype(jax.numpy.float32).tolist()), other)
+    assert noted
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_vmap_of_heads_in_parts(framework, in_parts):
+    """The kernels of parts know no batch of vmap: each of its members has launches of its own."""
+    noted = in_parts(2)
+    given = tensors("cpu", *[(2, 1, heads, 70, 64) for heads in (2, 1, 1)])
+    with on_hopper("cpu"):
+        if framework == "torch":
+            gradients = torch.func.grad(lambda *given: kernels.attention(*given, causal=True).float().sum(), (0, 1, 2))
+            got = torch.func.vmap(gradients)(*given)
+        else:
+            jax = pytest.importorskip("jax", reason="skipped: no jax")
+            gradients = jax.grad(
+                lambda *given: kernels.attention(*given, causal=True).astype("float32").sum(), (0, 1, 2)
+            )
+            arrays = [jax.numpy.asarray(each.float().numpy(), jax.numpy.bfloat16) for each in given]
+            got = [torch.tensor(each.astype("float32").tolist()) for each in jax.vmap(gradients)(*arrays)]
+    exact = [each.double().requires_grad_() for each in given]
+    want = torch.autograd.grad(sum(reference(*each, causal=True)[0].sum() for each in zip(*exact, strict=True)), exact)
+    for one, other in zip(got, want, strict=True):
+        near(one, other)
     assert noted
 
 

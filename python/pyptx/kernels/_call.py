@@ -138,7 +138,7 @@ class RowFunction(_core.Choice):
         if way := self._lies(tensors, out, recorded):
             call = functools.partial(self._apart, way, dtypes, wide, tensors, out, options)
         else:
-            call = functools.partial(self._run, self._eager(dtypes, wide, out is None), tensors, out, options)
+            call = functools.partial(self._run, self.run_for(dtypes, wide, out is None), tensors, out, options)
         if recorded:
             return call(keep=functools.partial(self._keep, tensors, given))
         return _core.remember_launches(self, tuple(tensors), out, given, call)
@@ -225,11 +225,12 @@ class RowFunction(_core.Choice):
         halves = all(spelled(tensor.dtype) in ("float16", "bfloat16") for tensor in tensors[: self.rows])
         return halves and has_edges(columns if self.over_rows else shorter(columns), 16)
 
-    def _eager(self, *key):
+    def run_for(self, *key):
+        """`chosen` of this function."""
         return chosen(self.name, *key)
 
     def _for_compiler(self, *key):
-        """What `_eager` returns, as an attribute, because torch.compile can find that again."""
+        """What `run_for` returns, as an attribute, because torch.compile can find that again."""
         return getattr(self, name_for_compiler(self.name, *key))
 
 

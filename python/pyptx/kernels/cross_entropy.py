@@ -18,7 +18,6 @@ from pyptx.kernels._call import (
     Remembered,
     RowFunction,
     check_arrays,
-    chosen,
     columns,
     compiling,
     dense,
@@ -438,7 +437,7 @@ def recorded_function(tensors, told: dict, reduction: str):
     from pyptx.kernels._rows.losses_in_torch import record
 
     types = *[None if each is None else each.dtype for each in tensors], "float32"
-    made = chosen(REDUCED.name, types, has_clusters(tensors[0]), True)
+    made = REDUCED.run_for(types, has_clusters(tensors[0]), True)
     return functools.partial(record, made.of_torch, REDUCTION, told | {"mean": reduction == "mean"})
 
 

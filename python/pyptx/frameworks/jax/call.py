@@ -510,8 +510,8 @@ def _backward(of, keywords):
         made = jax.vmap(plain, [0 if each else None for each in batched], axis_size=count)(*arrays)
         return made, [True] * len(results)
 
-    function = jax.custom_jvp(lambda *arrays: spread(*arrays))
-    function.defjvp(lambda primals, tangents: jax.jvp(plain, primals, tangents))
+    function = jax.custom_vjp(lambda *arrays: spread(*arrays))
+    function.defvjp(lambda *arrays: jax.vjp(plain, *arrays), lambda pull, cotangents: pull(cotangents))
 
     def backward(saved, cotangents):
         arrays = *saved, *cotangents[: of.gradients_given]

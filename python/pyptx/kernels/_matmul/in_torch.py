@@ -1,5 +1,6 @@
 """`matmul` for torch's tensors: strides and alignment choose the kernel.  Where torch traces or differentiates, the call is a torch op."""
 
+import math
 from functools import partial
 from operator import attrgetter, is_, methodcaller
 
@@ -456,7 +457,9 @@ def backward(ctx, g):
     db = None
     if needs[1]:
         if b.dim() == 2 and a.dim() > 2:
-            rows, pulled = (each.reshape(-1, each.shape[-1]) for each in (a, dz))  # torch's older vmap knows no flatten
+            rows, pulled = (  # torch's older vmap knows no flatten
+                each.reshape(math.prod(each.shape[:-1]), each.shape[-1]) for each in (a, dz)
+            )
             db = multiplied(rows.mT, pulled)
         else:
             db = reduced(multiplied(a.mT, dz), b.shape)

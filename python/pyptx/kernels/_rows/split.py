@@ -39,7 +39,7 @@ SHARE = 144 * 1024  # bytes of a long row, of a CTA
 # (CTAs of a cluster, how many such clusters an H200 has room for), a CTA a multiprocessor
 CLUSTERS = ((1, 132), (2, 66), (4, 30), (8, 15), (16, 6))
 EDGES = 64  # elements of a row, from which on vectors of memory are worth it; twice as many where rows are written, too
-OWN = {16: 96, 32: 64}  # by bits, elements of a row that a thread has for itself, at most
+OWN, OWN_OF_F32 = 96, 64  # elements of a row that a thread has for itself, at most
 SOME_OWN = (48, 64)  # the same of some rows together, of which several matrices are read, or one
 # Of workers: see _rows/waves.py.  TWO_WAVES stands in for the first two where three waves have too many sums.
 WAVES, FEW_WAVES, TWO_WAVES, LAST_WAVE = (64, 16, 4), (64, 8, 2), (64, 6), (64, 3)
@@ -97,7 +97,8 @@ class Split:
         vector = 128 // bits
         rows = vector // math.gcd(n, vector)
         rows *= max(1, 2 * vector // max(1, rows * n))
-        most = OWN[bits] if arrays == 1 else OWN[bits] * 3 // 4
+        most = OWN if bits == 16 else OWN_OF_F32
+        most = most if arrays == 1 else most * 3 // 4
         if n == 0 or (n % vector == 0 and n > vector) or n > most:
             return None
         if rows * n <= SOME_OWN[arrays == 1]:
