@@ -41,10 +41,8 @@ __all__ = ["share_of", "tile_softmax"]
 VECTOR = 4  # columns of a thread at most
 PACKED, PACKED_PAIRS = 40, 32  # registers of a thread that hold elements, and those of two tensors of 16 bits
 MOST = 1024  # threads of a multiprocessor
-NARROW, SMALL = (
-    64,
-    2**22,
-)  # bytes of a line of columns, below which memory is slower, and of tensors that L2 has for more and narrower CTAs
+# Bytes of a line of columns, below which memory is slower, and of tensors that L2 has for more and narrower CTAs.
+NARROW, SMALL = 64, 2**22
 # (threads of a CTA, CTAs of a cluster, lanes at least), the best first of those that fit
 CUTS = (
     (128, 1, 1), (256, 1, 16), (512, 1, 16), (256, 1, 1), (512, 1, 1), (512, 2, 1), (512, 4, 1), (512, 8, 1), (1024, 8, 1), (1024, 1, 1),
