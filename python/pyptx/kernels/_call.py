@@ -20,10 +20,8 @@ __all__ = ["Remembered", "RowFunction", "columns", "has_clusters", "last", "matr
 
 TYPES = {"float32": f32, "float16": f16, "bfloat16": bf16}
 INDICES = {"int64": s64, "int32": s32}
-SHORT, JOINED = (
-    64,
-    4096,
-)  # elements of rows that are made longer, if there is a power of two that divides all elements; the most that they have then
+# Elements of rows that are made longer, if 8 divides all elements; the most that they have then.
+SHORT, JOINED = 64, 4096
 
 
 def matrix(dtype) -> Tile:
@@ -185,9 +183,9 @@ class RowFunction(_core.Choice):
         if type(size) is not int or size == 0 or (columns % 8 == 0 and columns >= SHORT):
             return columns
         self.fits(self, tensors, out)
-        power = math.gcd(size, JOINED)
-        longest = next((each for each in range(JOINED, SHORT - 1, -8) if size % each == 0), columns)
-        return power if power >= 8 * SHORT else longest
+        if (power := math.gcd(size, JOINED)) >= 8 * SHORT:
+            return power
+        return next((each for each in range(JOINED, SHORT - 1, -8) if size % each == 0), columns)
 
     def _lies(self, tensors, out, recorded: bool) -> str:
         """ "apart", of tensors whose rows kernels find where they lie; "packed", of tensors of more than two dimensions whose gradient may lie

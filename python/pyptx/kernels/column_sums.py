@@ -10,6 +10,7 @@ from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx._core import PtxType
 from pyptx.kernel import Kernel
 from pyptx.kernels._registers import apply, beyond, narrowed, smem_address, tree
+from pyptx.kernels._rows.split import begin_early
 from pyptx.types import b64, f32, pred, u32
 
 __all__ = ["column_sums"]
@@ -44,9 +45,7 @@ def column_sums(*dtypes: PtxType, hopper: bool = False, small: bool = False) -> 
     runs on GPUs since Hopper, and may begin while the kernel before it ends.  `small`: as `Cut` says."""
 
     def body(*tensors):
-        if hopper:
-            ptx.griddepcontrol.wait()
-            ptx.griddepcontrol.launch_dependents()
+        begin_early(hopper)
         count = len(tensors) // 2
         cut = Cut(tensors[0].shape[1], count, small)
         memory = smem.alloc(f32, (cut.threads * cut.vector,), align=16)

@@ -39,6 +39,7 @@ from pyptx.kernels._rows.losses import (
     RESULTS,
     finite,
     index_at,
+    of_weights,
     partial_kernel,
     parts_of,
     reduction_kernel,
@@ -209,21 +210,13 @@ def make_reduced(of_parts, split, x_type, target_type, w_type, _):
     """Of losses that are there, or of the sums of parts of them: their mean or sum, and its backward."""
     make = sum_of_parts if of_parts else reduction_kernel
     forward = make(x_type, target_type, w_type, hopper=split.func == Split.wide)
-    split, inputs = with_own(from_short(split)), (matrix(x_type), Tile("M", target_type))
+    split, weight = with_own(from_short(split)), [columns(w_type)] if w_type else []
 
-    if w_type is None:
+    def reduced_cross_entropy_backward(X, T, V, SCALE, G, DX, *, ignore_index=-100, label_smoothing=0.0):
+        gradients_of_rows(split, X, T, V, (G, SCALE), DX, ignore_index, label_smoothing)
 
-        @row_kernel((*inputs, ONE, ONE), (matrix(x_type),), split)
-        def reduced_cross_entropy_backward(X, T, SCALE, G, DX, *, ignore_index=-100, label_smoothing=0.0):
-            gradients_of_rows(split, X, T, None, (G, SCALE), DX, ignore_index, label_smoothing)
-
-    else:
-
-        @row_kernel((*inputs, columns(w_type), ONE, ONE), (matrix(x_type),), split)
-        def reduced_cross_entropy_backward(X, T, W, SCALE, G, DX, *, ignore_index=-100, label_smoothing=0.0):
-            gradients_of_rows(split, X, T, W, (G, SCALE), DX, ignore_index, label_smoothing)
-
-    return forward, reduced_cross_entropy_backward
+    inputs = (matrix(x_type), Tile("M", target_type), *weight, ONE, ONE)
+    return forward, row_kernel(inputs, (matrix(x_type),), split)(of_weights(reduced_cross_entropy_backward, w_type))
 
 
 def make_of_probabilities(split, x_type, p_type):

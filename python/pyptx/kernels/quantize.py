@@ -18,7 +18,7 @@ from pyptx.kernels._rows.apart import Apart, apart_kernels, whole
 from pyptx.kernels._rows.lanes import BLOCK, Lanes
 from pyptx.kernels._rows.quantize_transposed import make_transposed, takes_transposed
 from pyptx.kernels._rows.row import Row
-from pyptx.kernels._rows.split import Split, row_kernel, tightly, with_own
+from pyptx.kernels._rows.split import Split, begin_early, row_kernel, tightly, with_own
 from pyptx.types import e4m3, f32, u32
 
 __all__ = ["quantize_fp8"]
@@ -98,9 +98,7 @@ def block_kernel(split, dtype, scales: Tile, batch: dict | None = None, **launch
 
 
 def begin(split):
-    if split.func == Split.wide:
-        ptx.griddepcontrol.wait()
-        ptx.griddepcontrol.launch_dependents()
+    begin_early(split.func == Split.wide)
 
 
 def make_by_blocks_of_rows(split, dtype):

@@ -29,7 +29,7 @@ from pyptx.kernels._registers import (
     widened,
 )
 from pyptx.kernels._rows.apart import Apart, apart_kernels, whole
-from pyptx.kernels._rows.split import Split
+from pyptx.kernels._rows.split import Split, begin_early
 from pyptx.types import f32, pred, s32, s64, u32
 
 __all__ = ["rope"]
@@ -178,9 +178,7 @@ def make_rope(split, x_type, *types):
         return (share.rows * share.threads, 1, 1)
 
     def body(X, COS, SIN, POSITIONS, Y, interleaved, inner, inverse):
-        if hopper:
-            ptx.griddepcontrol.wait()
-            ptx.griddepcontrol.launch_dependents()
+        begin_early(hopper)
         share = Share(X.shape[1], COS.shape[1], x_type.bits, interleaved)
         x, y, cos, sin = (Vectors(tensor, share.vector) for tensor in (X, Y, COS, SIN))
         above, thread = share.place()

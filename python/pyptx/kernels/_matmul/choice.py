@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pyptx.kernels._epilogue import NOTHING, Epilogue
 from pyptx.kernels._matmul.arguments import NAMES, width_of
 from pyptx.kernels._matmul.blackwell import blackwell_cut, blackwell_kernel
-from pyptx.kernels._matmul.costs import clusters, quicker
+from pyptx.kernels._matmul.costs import CLOCKS, clusters, quicker
 from pyptx.kernels._matmul.cuts import cut_of, small_cut
 from pyptx.kernels._matmul.hopper import product_kernel
 from pyptx.kernels._matmul.mma import Cut, mma_kernel
@@ -232,10 +232,7 @@ def in_thirds(n: int) -> bool:
 
 AHEAD = 4  # steps of the weights
 TAILED = 16  # steps up to which the last one is as short as K
-STREAM, CLOCKS = (
-    2.5,
-    1850,
-)  # microseconds of a stream besides its steps, which shared memory bounds; clocks of a microsecond
+STREAM = 2.5  # microseconds of a stream besides its steps, which shared memory bounds
 PAIR = Config(128, 64, 8, cm=2)
 WIDE_PAIR, WIDE_PAIR_OF_KN = Config(128, 96, 7, cm=2), Config(128, 96, 6, cm=2)
 LOW_PAIR = Config(128, 96, 7, cn=2, turned=True)

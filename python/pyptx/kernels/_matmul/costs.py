@@ -1,6 +1,6 @@
 """What any tile of wgmma costs, whether a table has it or not, and which takes least.
 
-The costs were fitted to 830 times of 270 shapes that were measured on an H200 (docs/performance/products.md), with a mean error of 5 %.  What bounds a step
+The costs were fitted to 827 times of 270 shapes that were measured on an H200 (docs/performance/products.md), with a mean error of 5 %.  What bounds a step
 is shared memory or the tensor cores; a product takes as long as its waves, or as memory needs for what it reads and writes.
 """
 
@@ -12,7 +12,7 @@ from pyptx.kernels._matmul.once import LEAST_K, shared_clocks, with_one_tile
 from pyptx.kernels._matmul.store import chunk_of
 from pyptx.kernels._matmul.tiles import CLUSTERS, ROW, Config
 
-__all__ = ["clusters", "microseconds", "quicker", "tiles"]
+__all__ = ["CLOCKS", "clusters", "microseconds", "quicker", "tiles"]
 
 CLOCKS = 1850  # of a microsecond
 # How much of what shared memory is found to need, and of the tensor cores' clocks, a step takes.

@@ -9,9 +9,7 @@ from pyptx.kernels._registers import (
     STORE,
     apply_to,
     beyond,
-    divided,
     move,
-    quotient,
     registers,
     to_u64,
     wide_product,
@@ -50,11 +48,8 @@ class Columns:
         self.cta = reg.from_(ptx.special.ctaid.x(), u32)
         if groups > 1:
             self.lane, self.group = self.thread & (share.lanes - 1), self.thread >> (share.lanes.bit_length() - 1)
-        outer, tile = divided(self.cta, quotient(self.w + (share.columns - 1), share.columns))
-        column = (tile * share.lanes + self.lane) * vector
-        self.inside = column < self.w
+        outer, column, self.inside = share.place(self.cta, self.lane, self.w)
         self.owns = self.inside & (self.group == 0) if groups > 1 else self.inside
-        column = apply_to(reg.scalar(u32), ptx.inst.min.u32, column, self.w - vector)
         column = to_u64(column)
         self.flat = beyond(column, outer, self.w)  # of the columns of all matrices
         above = wide_product(outer, self.n)

@@ -33,7 +33,7 @@ from pyptx.kernels._rows.columns import Columns, ctas_of, share_of_groups
 from pyptx.kernels._rows.losses import ONE, PARTS, Parts, finish, finite, index_at, of_weights
 from pyptx.kernels._rows.losses import THREADS as ADDING
 from pyptx.kernels._rows.shares import agreed, among
-from pyptx.kernels._rows.split import WARP, Split
+from pyptx.kernels._rows.split import WARP, Split, begin_early
 from pyptx.kernels._rows.totals import LOWEST, below
 from pyptx.types import f32, pred, u32
 
@@ -192,9 +192,7 @@ class Launch:
         self.inputs = Tile("L", "N", "W", x_type, align=16), Tile("L", "W", target_type, align=16), *weight
 
     def begin(self, X, vector: int, groups: int) -> Columns:
-        if self.wide:
-            ptx.griddepcontrol.wait()
-            ptx.griddepcontrol.launch_dependents()
+        begin_early(self.wide)
         return Columns(X, vector, groups)
 
     def kernel(self, function, more, outputs, **told):

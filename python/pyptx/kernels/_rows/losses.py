@@ -25,7 +25,7 @@ from pyptx.kernels._registers import (
 )
 from pyptx.kernels._rows.agreement import Agreement
 from pyptx.kernels._rows.apart import apart_kernels, whole
-from pyptx.kernels._rows.split import MOST_CTAS, MULTIPROCESSORS, Split
+from pyptx.kernels._rows.split import MOST_CTAS, MULTIPROCESSORS, Split, begin_early
 from pyptx.types import b16, b32, f32, pred, s64, u32
 
 __all__ = [
@@ -72,9 +72,7 @@ def partial_kernel(x_type, target_type, w_type=None, *, hopper: bool):
     """The kernel that makes, of the losses, the sums of P parts, and those of their weights."""
 
     def partial_losses(X, T, V, L, S, *, mean=True, ignore_index=-100, label_smoothing=0.0):
-        if hopper:
-            ptx.griddepcontrol.wait()
-            ptx.griddepcontrol.launch_dependents()
+        begin_early(hopper)
         thread, cta = (reg.from_(each, u32) for each in (ptx.special.tid.x(), ptx.special.ctaid.x()))
         agree = Agreement(Split(1, 1, THREADS), thread, thread & 31, thread >> 5, None, None)
         losses = Losses(T, V, L, mean, ignore_index)
@@ -92,9 +90,7 @@ def sum_of_parts(x_type, target_type, w_type=None, *, hopper: bool):
     """What `reduction_kernel` makes, of the sums of parts."""
 
     def sum_of_losses(X, T, V, S, Y, SCALE, *, mean=True, ignore_index=-100, label_smoothing=0.0):
-        if hopper:
-            ptx.griddepcontrol.wait()
-            ptx.griddepcontrol.launch_dependents()
+        begin_early(hopper)
         finish(Parts(S, mean), 1, None, reg.from_(ptx.special.tid.x(), u32), Y, SCALE)
         ptx.ret()
 
@@ -195,9 +191,8 @@ class Losses:
 
 def reduce(losses: Losses, Y, SCALE, hopper: bool):
     thread = reg.from_(ptx.special.tid.x(), u32)
+    begin_early(hopper)
     if hopper:
-        ptx.griddepcontrol.wait()
-        ptx.griddepcontrol.launch_dependents()
         rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
         with ptx.if_(losses.rows > FEW):
             finish(losses, MOST_CTAS, rank, thread, Y, SCALE)

@@ -25,7 +25,7 @@ from pyptx.kernels._registers import (
 )
 from pyptx.kernels._rows.agreement import warp_max
 from pyptx.kernels._rows.lanes import BLOCK
-from pyptx.kernels._rows.split import WARP, Split
+from pyptx.kernels._rows.split import WARP, Split, begin_early
 from pyptx.types import b32, e4m3, f32, u8, u32
 
 __all__ = ["make_transposed", "takes_transposed"]
@@ -143,9 +143,7 @@ def make_transposed(whole: bool, inverse_scale: Callable, scale_of: Callable, sp
         arch="sm_90" if hopper else "sm_89",
     )
     def quantize_fp8_transposed(X, Q, S):
-        if hopper:
-            ptx.griddepcontrol.wait()
-            ptx.griddepcontrol.launch_dependents()
+        begin_early(hopper)
         square.begin()
         loaded = square.load(X)
         mine = square.magnitudes(loaded)

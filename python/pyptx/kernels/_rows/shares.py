@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyptx import ptx, reg, smem
-from pyptx.kernels._registers import apply, apply_to, copied, exp, mul, smem_address, sub
+from pyptx.kernels._registers import apply, apply_to, copied, divided, exp, mul, quotient, smem_address, sub
 from pyptx.kernels._rows.split import WARP
 from pyptx.types import f32, u32
 
@@ -33,6 +33,14 @@ class Share:
     @property
     def columns(self) -> int:
         return self.lanes * self.vector
+
+    def place(self, cta, lane, pitch):
+        """(the matrix, the first column of the thread, whether it exists), of a CTA or cluster and a lane, where rows have `pitch` columns.  Threads behind
+        the last columns have those, too."""
+        outer, tile = divided(cta, quotient(pitch + (self.columns - 1), self.columns))
+        column = (tile * self.lanes + lane) * self.vector
+        inside = column < pitch
+        return outer, apply_to(reg.scalar(u32), ptx.inst.min.u32, column, pitch - self.vector), inside
 
     def each(self, n: int) -> int:
         """The most elements of a column that a thread has."""

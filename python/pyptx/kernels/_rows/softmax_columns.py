@@ -32,6 +32,7 @@ from pyptx.kernels._registers import (
     wide_product,
     widened,
 )  # fmt: skip
+from pyptx.kernels._rows.split import begin_early
 from pyptx.kernels._rows.totals import LOWEST
 from pyptx.types import PtxType, bf16, f32, pred, u32, u64
 
@@ -159,9 +160,7 @@ def column_softmax(dtype: PtxType, vector: int, logarithm: bool = False, hopper:
     }
 
     def begin():
-        if hopper:
-            ptx.griddepcontrol.wait()
-            ptx.griddepcontrol.launch_dependents()
+        begin_early(hopper)
         return Columns(vector)
 
     @kernel(in_specs=(tile,), out_specs=(tile,), **told)

@@ -8,6 +8,7 @@ import functools
 from pyptx import Tile, differentiable_kernel, kernel, ptx
 from pyptx.kernels._registers import STORE, add, copied, fma, log, move, mul, narrowed, neg, reciprocal, sub, tree
 from pyptx.kernels._rows.columns import THREADS, Columns, ctas_of
+from pyptx.kernels._rows.split import begin_early
 from pyptx.kernels._rows.totals import LOWEST, below
 from pyptx.types import PtxType
 
@@ -60,9 +61,7 @@ def few_softmax(dtype: PtxType, vector: int, logarithm: bool = False, hopper: bo
 def write(hopper: bool, vector: int, of_column, *tensors):
     """Writes to the last tensor, of each column, what `of_column` makes of the elements in the others."""
     *given, result = tensors
-    if hopper:
-        ptx.griddepcontrol.wait()
-        ptx.griddepcontrol.launch_dependents()
+    begin_early(hopper)
     n = result.shape[1]
     columns = Columns(result, neighbours(n, vector, len(given)))
     rows = [columns.loaded(0, n, tensor) for tensor in given]

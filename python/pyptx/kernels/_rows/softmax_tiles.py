@@ -15,14 +15,12 @@ from pyptx.kernels._registers import (
     apply_to,
     beyond,
     constant,
-    divided,
     fma,
     log,
     move,
     mul,
     narrowed,
     neg,
-    quotient,
     reciprocal,
     registers,
     sub,
@@ -31,7 +29,7 @@ from pyptx.kernels._registers import (
     widened,
 )
 from pyptx.kernels._rows.shares import Share, agreed, among
-from pyptx.kernels._rows.split import MULTIPROCESSORS, WARP
+from pyptx.kernels._rows.split import MULTIPROCESSORS, WARP, begin_early
 from pyptx.kernels._rows.totals import LOWEST, below
 from pyptx.kernels._rows.values import Identity
 from pyptx.types import PtxType, f32, u32, u64
@@ -91,10 +89,7 @@ class Columns:
             rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
             self.group = self.group + rank * (share.threads // share.lanes)
             cta = cta >> (share.ctas.bit_length() - 1)
-        outer, tile = divided(cta, quotient(pitch + (share.columns - 1), share.columns))
-        column = (tile * share.lanes + self.lane) * share.vector
-        self.inside = column < pitch
-        column = apply_to(reg.scalar(u32), ptx.inst.min.u32, column, pitch - share.vector)
+        outer, column, self.inside = share.place(cta, self.lane, pitch)
         above = beyond(to_u64(self.group), outer, n)
         self.first = apply_to(reg.scalar(u64), ptx.inst.mad.lo.u64, above, to_u64(pitch), to_u64(column))
         self.step = wide_product(pitch, share.groups)  # elements from one of the thread's to its next
@@ -188,9 +183,7 @@ def tile_softmax(dtype: PtxType, share: Share, logarithm: bool, hopper: bool, ba
     }
 
     def begin(*tensors):
-        if hopper:
-            ptx.griddepcontrol.wait()
-            ptx.griddepcontrol.launch_dependents()
+        begin_early(hopper)
         columns = Columns(share, tensors[0].shape[1])
         again = Identity(columns, columns.thread)
         return columns, *(Elements(columns, tensor, again) for tensor in tensors)

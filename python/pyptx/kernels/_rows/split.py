@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pyptx import kernel
+from pyptx import kernel, ptx
 from pyptx.kernels._rows.apart import apart_kernels, whole
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "TWO_WAVES",
     "WARP",
     "Split",
+    "begin_early",
     "from_short",
     "has_edges",
     "in_registers",
@@ -540,6 +541,13 @@ def of_norms(split, norm: int):
 def in_registers(split):
     """`split` for rows that do not go through shared memory."""
     return functools.partial(split.func, **split.keywords, arrays=0)
+
+
+def begin_early(hopper: bool):
+    """How a kernel begins that may do so while the one before it ends (`dependent_launch`): it waits for what that one writes, and lets the next one begin."""
+    if hopper:
+        ptx.griddepcontrol.wait()
+        ptx.griddepcontrol.launch_dependents()
 
 
 def row_kernel(
