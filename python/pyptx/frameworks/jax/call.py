@@ -12,13 +12,13 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.experimental.custom_partitioning import custom_partitioning
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from pyptx import _core
 from pyptx.body.frozen import frozen
 from pyptx.errors import LaunchTypeError
 from pyptx.frameworks.elements import FRAMEWORK_NAMES, framework_name
+from pyptx.frameworks.jax.sharding import by_rows_of_devices, in_auto_axes, rows_of
 from pyptx.launch.record import element_of, takes
 from pyptx.specialise.options import GRID_AXES
 from pyptx.specs import Layout
@@ -106,7 +106,7 @@ def _scalars(kernel, given) -> tuple:
 def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
     """`kernel(*arrays, **kwargs)` where one of the arrays is JAX's."""
     kernel._watched().verify()
-    if kernel.signature.raw and all(map(_is_here, arrays)) and (values := _given_scalars(kernel, kwargs)):
+    if kernel.signature.raw and all(map(is_here, arrays)) and (values := _given_scalars(kernel, kwargs)):
         return _eager(kernel, arrays, kwargs, values)
     try:
         key = _key(arrays, kwargs)
@@ -124,14 +124,14 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any]):
 
 def _called(kernel, site, arrays, *before):
     try:
-        results = site.call(*before, *arrays) if before else _in_auto_axes(kernel, site.results, site.call, arrays)
+        results = site.call(*before, *arrays) if before else in_auto_axes(kernel, site.results, site.call, arrays)
     except TypeError:  # JAX would call an argument `arrays[0]`
         _check_all(kernel, arrays)
         raise
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _is_here(array) -> bool:
+def is_here(array) -> bool:
     """Whether it is no part of a program, nor spread over several devices."""
     return not isinstance(array, jax.core.Tracer) and (
         not isinstance(array, jax.Array) or len(array.sharding.device_set) == 1
@@ -220,7 +220,7 @@ class Site:
         self.results = [*kernel.out_specs, *(kernel.in_specs[index] for index in self.written)]
         # A function of its own for each site: jit keeps what it compiled by function, and a call outside of jit takes
         # its quick path. Inlined, it leaves no trace in programs.
-        function = self.launch if self.eager else _refuse_jvp(kernel, _batched(self))
+        function = self.launch if self.eager else refuse_jvp(kernel, _batched(self))
         self.call = jax.jit(_named(lambda *arrays: function(*arrays), kernel), inline=True)
 
     def shape(self, tile) -> tuple[int, ...]:
@@ -279,7 +279,7 @@ def _struct(shape, dtype, like):
     return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding, manual_axis_type=like.manual_axis_type)
 
 
-def _refuse_jvp(kernel, function):
+def refuse_jvp(kernel, function):
     refusing = jax.custom_jvp(function)
 
     @refusing.defjvp
@@ -302,7 +302,7 @@ def _batched(site: Site):
     def rule(count, batched, *arrays):
         kernel = site.kernel
         if kernel.batch is None:
-            results = _one_by_one(site, function, count, batched, arrays)
+            results = one_by_one(kernel, function, count, batched, arrays)
         elif kernel.batch in GRID_AXES:
             results = _by_grid(site, count, batched, arrays)
         else:
@@ -312,8 +312,7 @@ def _batched(site: Site):
     return function
 
 
-def _one_by_one(site, function, count, batched, arrays):
-    kernel = site.kernel
+def one_by_one(kernel, function, count, batched, arrays):
     why = "no batch= of @kernel says how to run them in one"
     if kernel.batch is not None:
         why = f"an argument without the dimension {kernel.batch} is batched"
@@ -329,28 +328,34 @@ def _one_by_one(site, function, count, batched, arrays):
     return jax.lax.map(one, moving)
 
 
-def _spread(count, batched, arrays):
+def widened(count, batched, arrays):
     return [
         array if is_batched else jax.numpy.broadcast_to(array, (count, *array.shape))
         for array, is_batched in zip(arrays, batched, strict=True)
     ]
 
 
-def _merge(array):
+def merged(array):
     return array.reshape(math.prod(array.shape[:2]), *array.shape[2:])
+
+
+def joined(has, count, batched, arrays):
+    """The rows of all calls in one, of those arrays that have rows."""
+    wide = widened(count, batched, arrays)
+    return [merged(each) if rows else array for each, array, rows in zip(wide, arrays, has, strict=True)]
 
 
 def _by_grid(site, count, batched, arrays):
     """One launch of `count` grids along the axis that the kernel's body reads."""
-    arrays = _spread(count, batched, arrays)
+    arrays = widened(count, batched, arrays)
     if site.copies is not None:
-        arrays = [_merge(array) for array in arrays]
+        arrays = [merged(array) for array in arrays]
     wider = site.with_sizes({}, count * (site.copies or 1))
     results = wider.call(*arrays)
-    return results if site.copies is None else [_split(result, count) for result in results]
+    return results if site.copies is None else [parted(result, count) for result in results]
 
 
-def _split(array, count):
+def parted(array, count):
     return array.reshape(count, array.shape[0] // count, *array.shape[1:])
 
 
@@ -360,11 +365,10 @@ def _by_rows(site, function, count, batched, arrays):
     specs = site.kernel.in_specs
     has = [symbol in tile.symbolic_dims for tile in specs]
     if any(is_batched and not rows for is_batched, rows in zip(batched, has, strict=True)):
-        return _one_by_one(site, function, count, batched, arrays)
-    spread = _spread(count, batched, arrays)
-    arrays = [_merge(wide) if rows else array for wide, array, rows in zip(spread, arrays, has, strict=True)]
+        return one_by_one(site.kernel, function, count, batched, arrays)
+    arrays = joined(has, count, batched, arrays)
     results = site.with_sizes({symbol: site.given.sizes[symbol] * count}).call(*arrays)
-    return [_split(result, count) for result in results]
+    return [parted(result, count) for result in results]
 
 
 # Sharding.
@@ -372,7 +376,7 @@ def _by_rows(site, function, count, batched, arrays):
 
 def _partitioned(site: Site):
     """Where rows are independent, each device runs the kernel on its own: nothing is gathered."""
-    symbol, inputs = _rows_of(site.kernel), site.kernel.in_specs
+    symbol, inputs = rows_of(site.kernel), site.kernel.in_specs
     if symbol is None:
         return site.launch
 
@@ -380,91 +384,7 @@ def _partitioned(site: Site):
         size = next(a.shape[0] for a, tile in zip(arrays, inputs, strict=True) if symbol in tile.symbolic_dims)
         return site.with_sizes({symbol: size}).launch(*arrays)
 
-    return _by_rows_of_devices(symbol, inputs, site.results, site.launch, local)
-
-
-def _rows_of(kernel) -> str | None:
-    """The symbol of rows that have nothing to do with each other."""
-    return None if kernel.batch in GRID_AXES else kernel.batch
-
-
-def _by_rows_of_devices(symbol: str, inputs, results, whole, local):
-    """`whole(*arrays)`, which each device makes of its own rows by `local(axes, *arrays)`; `axes`: of the mesh, by which rows are spread,
-    or None.  `inputs` and `results` are Tiles; what has no rows is whole on each device."""
-    function = custom_partitioning(lambda *arrays: whole(*arrays))
-
-    def rows_of(shapes):
-        for tile, shape in zip(inputs, shapes, strict=True):
-            if symbol in tile.symbolic_dims and len(shape.sharding.spec) > 0:
-                return shape.sharding.spec[0]
-        return None
-
-    def shardings(mesh, tiles, rows):
-        return [
-            NamedSharding(mesh, PartitionSpec(rows) if symbol in tile.symbolic_dims else PartitionSpec())
-            for tile in tiles
-        ]
-
-    def partition(mesh, arguments, _):
-        rows = rows_of(arguments)
-
-        def own(*arrays):
-            with jax.sharding.use_abstract_mesh(_all_manual(mesh)):
-                return local(rows, *arrays)
-
-        return mesh, own, shardings(mesh, results, rows), tuple(shardings(mesh, inputs, rows))
-
-    def infer(mesh, arguments, _):
-        return shardings(mesh, results, rows_of(arguments))
-
-    names, whole_axes = _factors([*inputs, *results], symbol)
-    function.def_partition(
-        partition=partition,
-        infer_sharding_from_operands=infer,
-        sharding_rule=f"{', '.join(names[: len(inputs)])} -> {', '.join(names[len(inputs) :])}",
-        need_replication_factors=whole_axes,
-    )
-    return lambda *arrays: (whole if _is_manual() else function)(*arrays)
-
-
-def _in_auto_axes(kernel, results, function, arrays):
-    """`function(*arrays)`, also where types say how arrays are spread over a mesh (AxisType.Explicit): then the results are spread as the rows
-    are.  `results`: the Tiles of what the function returns."""
-    meshes = (jax.typeof(array).sharding.mesh for array in arrays)
-    mesh = next((mesh for mesh in meshes if AxisType.Explicit in mesh.axis_types), None)
-    if mesh is None:
-        return function(*arrays)
-    symbol, specs = _rows_of(kernel), kernel.in_specs
-    of_rows = [each for tile, each in zip(specs, arrays, strict=True) if symbol in tile.symbolic_dims]
-    rows = jax.typeof(of_rows[0]).sharding.spec[0] if of_rows else None
-
-    def sharding(tile):
-        return NamedSharding(mesh, PartitionSpec(*[rows if size == symbol else None for size in tile.shape]))
-
-    return jax.sharding.auto_axes(function, out_sharding=jax.tree.map(sharding, results))(*arrays)
-
-
-def _is_manual() -> bool:
-    """Whether the program is that of one device, at least along some axes of the mesh: then JAX knows no rule for the others."""
-    return AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types
-
-
-def _all_manual(mesh):
-    abstract = mesh.abstract_mesh
-    return abstract.update_axis_types(dict.fromkeys(abstract.axis_names, AxisType.Manual))
-
-
-def _factors(tiles, symbol) -> tuple[list[str], tuple[str, ...]]:
-    """Shardy's names of the dimensions of each tensor; only `symbol` may be split, the others are whole on each device."""
-    names, whole = [], []
-    for tensor, tile in enumerate(tiles):
-        parts = []
-        for axis, size in enumerate(tile.shape):
-            parts.append("rows" if size == symbol else f"d{tensor}x{axis}")
-            if size != symbol:
-                whole.append(parts[-1])
-        names.append(" ".join(parts))
-    return names, tuple(whole)
+    return by_rows_of_devices(symbol, inputs, site.results, site.launch, local)
 
 
 # Derivatives.
@@ -486,7 +406,7 @@ def _backward(of, keywords):
     """`gradients`, as a function of what is saved and of the cotangents.  If the rows of the forward have nothing to do with each other, each device
     makes the gradients of its own; those of an input that has no rows are added up."""
     forward = of.forward_kernel
-    symbol, outputs = _rows_of(forward), forward.out_specs
+    symbol, outputs = rows_of(forward), forward.out_specs
     if symbol is None or not all(symbol in tile.symbolic_dims for tile in outputs):
         return lambda saved, cotangents: gradients(of, saved, cotangents, keywords)
     results = forward.in_specs[: of.with_gradient]
@@ -503,7 +423,7 @@ def _backward(of, keywords):
 
     inputs = of.residuals(forward.in_specs, outputs)
     split, inputs = len(inputs), (*inputs, *outputs[: of.gradients_given])
-    spread = jax.custom_batching.custom_vmap(_by_rows_of_devices(symbol, inputs, results, plain, local))
+    spread = jax.custom_batching.custom_vmap(by_rows_of_devices(symbol, inputs, results, plain, local))
 
     @spread.def_vmap
     def rule(count, batched, *arrays):
@@ -581,6 +501,6 @@ def differentiable(of, keywords):
             _check_all(of.forward_kernel, arrays)
             raise
         others = [guard(array) for guard, array in zip(guards, arrays[of.with_gradient :], strict=True)]
-        return _in_auto_axes(forward, results, function, (*arrays[: of.with_gradient], *others))
+        return in_auto_axes(forward, results, function, (*arrays[: of.with_gradient], *others))
 
     return call

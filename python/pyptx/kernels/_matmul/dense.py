@@ -5,13 +5,12 @@ import sys
 
 import numpy
 
-from pyptx import differentiable_kernel
 from pyptx.errors import LaunchTypeError
 from pyptx.kernels._epilogue import Epilogue
 from pyptx.kernels._matmul.arguments import NAMES, broadcast, epilogue_of, line_of, shape_of, size, types_of, width_of
 from pyptx.kernels._matmul.choice import Problem, kernel_of, lies_by_columns
 from pyptx.kernels._matmul.padded import is_padded
-from pyptx.kernels._matmul.parts import InParts, in_parts
+from pyptx.kernels._matmul.parts import in_parts
 from pyptx.types import e4m3, s8
 
 __all__ = ["matmul"]
@@ -85,9 +84,9 @@ def multiply(arrays, a_k_major: bool, b_k_major: bool, dtype, result, epilogue, 
             arrays = padded(a, a_k_major, high, long), padded(b, b_k_major, wide, long)
             return multiply((*arrays, *more), a_k_major, b_k_major, dtype, result, epilogue, on_gpu)[..., :m, :n]
     kernel = in_parts(problem) or kernel_of(problem)
-    if isinstance(a, numpy.ndarray) or dtype in (e4m3, s8) or epilogue.scales is not None:
+    if isinstance(a, numpy.ndarray):
         return kernel(a, b, *more)
-    return differentiable(kernel, a_k_major, b_k_major, dtype, result, epilogue, on_gpu)(a, b, *more)
+    return product_of(kernel, batch is not None, a_k_major, b_k_major, dtype, result, epilogue, on_gpu).of(a, b, *more)
 
 
 def may_lie_by_columns(a, b, dtype, result, epilogue: Epilogue, on_gpu: bool) -> bool:
@@ -108,19 +107,33 @@ def padded(x, k_major: bool, rows: int, k: int):
 
 
 @functools.cache
-def differentiable(kernel, a_k_major: bool, b_k_major: bool, dtype, result, epilogue: Epilogue, on_gpu: bool):
+def product_of(
+    kernel, batched: bool, a_k_major: bool, b_k_major: bool, dtype, result, epilogue: Epilogue, on_gpu: bool
+):
+    """The function of JAX arrays; it has gradients in bf16, f16 and f32 without scales."""
+    from pyptx.kernels._matmul.in_jax import Product
+
     def product(a, b, a_major: bool, b_major: bool):
         return multiply(
             (a.astype(LIKE[dtype]), b.astype(LIKE[dtype])), a_major, b_major, dtype, dtype, Epilogue(), on_gpu
         )
 
+    def as_given(b, n: int):
+        """Gates and ups are two halves of b's columns, not a dimension."""
+        return (
+            b.reshape(*b.shape[:-3], *((2 * n, b.shape[-1]) if b_k_major else (b.shape[-3], 2 * n)))
+            if epilogue.gated
+            else b
+        )
+
+    def choose(a, b, *more):
+        b = as_given(b, b.shape[-2 if b_k_major else -1])
+        return multiply((a, b, *more), a_k_major, b_k_major, dtype, result, epilogue, on_gpu)
+
     def backward(a, b, *rest):
         """The gradients of A and B, as these are stored, and those of bias and residual."""
         *more, g = rest
-        dz, stored = g, b.shape
-        if epilogue.gated:  # as it was given
-            n = 2 * g.shape[-1]
-            b = b.reshape(*b.shape[:-3], *((n, b.shape[-1]) if b_k_major else (b.shape[-3], n)))
+        dz, stored, b = g, b.shape, as_given(b, g.shape[-1])
         if epilogue.activation is not None:
             bias = [more[0].reshape(-1)] if epilogue.bias is not None else []
             z = multiply((a, b, *bias), a_k_major, b_k_major, dtype, result, Epilogue(epilogue.bias), on_gpu)
@@ -137,30 +150,10 @@ def differentiable(kernel, a_k_major: bool, b_k_major: bool, dtype, result, epil
             gradients.append(g.astype(more[-1].dtype))
         return tuple(gradients)
 
-    if not isinstance(kernel, InParts):
-        return differentiable_kernel(kernel, backward)
-    return of_parts(
-        kernel, backward, lambda *given: multiply(given, a_k_major, b_k_major, dtype, result, epilogue, on_gpu)
+    has_gradient = dtype not in (e4m3, s8) and epilogue.scales is None
+    return Product(
+        kernel, choose, backward if has_gradient else None, batched, a_k_major, b_k_major, (dtype, result), epilogue
     )
-
-
-def of_parts(kernel: InParts, backward, products):
-    """The two kernels as one function with a gradient, of which vmap makes a batch of `products`."""
-    import jax
-
-    plain = jax.custom_batching.custom_vmap(lambda a, b: kernel(a, b))
-
-    @plain.def_vmap
-    def rule(count, batched, *given):
-        wide = (
-            each if is_wide else jax.numpy.broadcast_to(each, (count, *each.shape))
-            for each, is_wide in zip(given, batched, strict=True)
-        )  # fmt: skip
-        return products(*wide), True
-
-    product = jax.custom_vjp(lambda a, b: plain(a, b))
-    product.defvjp(lambda a, b: (plain(a, b), (a, b)), lambda given, g: backward(*given, g))
-    return product
 
 
 LIKE = {dtype: name for name, dtype in NAMES.items()}
