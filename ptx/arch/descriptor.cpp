@@ -28,6 +28,9 @@ Expected<MatrixDescriptor> read_descriptor(const DescriptorFormat& format, std::
   if (const std::uint32_t version = format.version.of(bits); format.version.bits != 0 && version != 1)
     return refuse(cat("version (bits ", format.version.at, " to ", format.version.at + format.version.bits - 1,
                       ") = ", version, "; it is 1"));
+  if (const std::uint32_t other = format.zero.of(bits); other != 0)
+    return refuse(
+        cat("bits ", format.zero.at, " to ", format.zero.at + format.zero.bits - 1, " = ", other, "; they are 0"));
   const std::uint32_t code = format.swizzle.of(bits);
   bool found = false;
   for (std::size_t i = 0; i < std::size(swizzle_table); ++i) {

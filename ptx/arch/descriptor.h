@@ -23,12 +23,13 @@ struct DescriptorFormat {
   BitField version;                  // has to be 1; of no bits: there is none
   BitField base_offset;
   BitField absolute;  // the leading dimension's stride is an address
+  BitField zero;      // has to be 0
   BitField swizzle;
 };
 inline constexpr DescriptorFormat wgmma_descriptor{
-    &SwizzleInfo::wgmma, {0, 14}, {16, 14}, {32, 14}, {}, {49, 3}, {}, {62, 2}};
+    &SwizzleInfo::wgmma, {0, 14}, {16, 14}, {32, 14}, {}, {49, 3}, {}, {}, {62, 2}};
 inline constexpr DescriptorFormat tcgen05_descriptor{
-    &SwizzleInfo::tcgen05, {0, 14}, {16, 14}, {32, 14}, {46, 3}, {49, 3}, {52, 1}, {61, 3}};
+    &SwizzleInfo::tcgen05, {0, 14}, {16, 14}, {32, 14}, {46, 3}, {49, 3}, {52, 1}, {53, 8}, {61, 3}};
 
 // A matrix in shared memory is rows of 16-byte units. A row runs along the dimension whose elements lie side by side:
 // along K, or along M or N where the instruction transposes (`mn_major`), and is as long as the instruction needs.
@@ -58,7 +59,7 @@ struct MatrixDescriptor {
 };
 
 // Reads a descriptor's bits. Refuses (bad_argument), with the field's name, what no matrix has: a code of no swizzle, a
-// wrong version, a base offset that the start address or the swizzle contradicts.
+// wrong version, bits that have to be 0, a base offset that the start address or the swizzle contradicts.
 Expected<MatrixDescriptor> read_descriptor(const DescriptorFormat& format, std::uint64_t bits);
 
 }  // namespace ptx::arch

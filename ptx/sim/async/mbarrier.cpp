@@ -1,6 +1,7 @@
 #include "ptx/sim/async/mbarrier.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "ptx/base/text.h"
 #include "ptx/sim/checks.h"
@@ -36,6 +37,25 @@ std::string add_tx(Cta& cta, std::uint32_t offset, std::int64_t bytes) {
   return {};
 }
 
+// Reports a phase that ends before threads have looked that were waiting for the one before: they may hear of neither,
+// as a phase of their parity has begun. Only who has waited for a phase may let the next one end.
+static void report_overtaken(Warp& warp, const Fragment& waiting, Mbarrier& b, std::uint32_t offset) {
+  if (b.overtakes) return;
+  b.overtakes = true;
+  Launch& launch = warp.cta.launch;
+  const int lane = std::countr_zero(waiting.mask);
+  const Location at{isa::Space::shared_cta, nullptr, offset, 8};
+  std::vector<std::string> notes;
+  for (const std::uint32_t pc : b.arrivals) notes.push_back("arrivals come from " + place_name(*b.maker, pc));
+  launch.note({describe_fault(warp, Code::barrier_misuse, waiting.pc - 1, lane,
+                              cat("waits here for phase ", waiting.heard.phase, " of the mbarrier ",
+                                  describe(launch.program, at), ", and phase ", b.phase - 1,
+                                  " may end as well before it looks: nobody waited for this thread before the last "
+                                  "arrival; then it waits on"),
+                              std::move(notes)),
+               {site_of(warp, waiting.pc - 1, lane)}});
+}
+
 void complete_if_due(Cta& cta, std::uint32_t offset) {
   Mbarrier& b = cta.mbarriers.at(offset);
   if (b.pending != 0 || b.tx != 0) return;
@@ -44,12 +64,15 @@ void complete_if_due(Cta& cta, std::uint32_t offset) {
   ++b.phase;
   cta.cluster.idle = 0;
   Observer* const observer = cta.launch.observer;
+  const bool looks = cta.launch.options.checks & bit(Check::data_race);
   const Channel channel{Channel::Kind::mbarrier, &cta, offset};
   if (observer) observer->completed(channel);
   for (const auto& w : cta.warps) {
     for (Fragment& f : w->others) {
+      if (looks && f.heard.kind == Wait::Kind::mbarrier && f.heard.object == offset) report_overtaken(*w, f, b, offset);
       if (f.wait.kind != Wait::Kind::mbarrier || f.wait.object != offset || f.wait.phase >= b.phase) continue;
       if (observer) observer->passed(*w, f.mask, channel, cta.launch.program.ops[f.pc - 1].manner);
+      f.heard = f.wait;
       w->answer(f, true);
     }
   }

@@ -27,6 +27,7 @@ struct Mbarrier {
   std::uint32_t made = 0;
   int lane = 0;
   bool layout_v1 = false;
+  bool overtakes = false;  // a phase ended before threads had looked that waited for the one before; it is reported
 
   std::uint64_t state() const { return phase << 32 | pending; }  // what mbarrier.arrive returns
 };

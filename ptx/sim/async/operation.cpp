@@ -131,6 +131,8 @@ bool share_pipe(const Operation& a, const Operation& b) {
   return a.pipe == Pipe::tensor_core ? x.rank / 2 == y.rank / 2 : a.agent.warp == b.agent.warp;
 }
 
+bool is_commit(const Operation& o) { return !o.effect && o.from.empty(); }
+
 bool is_awaited(const Operation& o) {
   for (const Operation::Signal& s : o.signals) {
     for (const auto& w : s.cta->warps) {
@@ -156,7 +158,7 @@ void Operations::finish_before(const Operation& operation) {
     const auto first =
         std::find_if(pending_.begin(), pending_.end(), [&](const Operation& o) { return share_pipe(o, operation); });
     if (first == pending_.end() || first->agent.operation >= number) return;
-    finish(first);  // nothing of its pipe is before it
+    finish_one(first);  // nothing of its pipe is before it
   }
 }
 
@@ -168,6 +170,15 @@ void Operations::begin(Warp& warp, ThreadCopy copy) {
 
 void Operations::finish(std::list<Operation>::iterator at) {
   if (at->pipe != Pipe::none) finish_before(*at);
+  if (at->pipe != Pipe::tensor_core) return finish_one(at);
+  const Operation pipe{.agent = at->agent, .pipe = at->pipe};
+  do {
+    finish_one(at);
+    at = std::ranges::find_if(pending_, [&](const Operation& o) { return share_pipe(o, pipe); });
+  } while (at != pending_.end() && is_commit(*at));  // which has nothing else to wait for
+}
+
+void Operations::finish_one(std::list<Operation>::iterator at) {
   Operation o = std::move(*at);
   pending_.erase(at);
   ++cluster_.polling.changes;

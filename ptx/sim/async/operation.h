@@ -100,7 +100,9 @@ class Operations {
   void tell_rest(Observer& observer) const;
 
  private:
+  // With what its pipe has in front of it, and the commits of tcgen05 behind it.
   void finish(std::list<Operation>::iterator at);
+  void finish_one(std::list<Operation>::iterator at);
   void finish_before(const Operation& operation);
   Cluster& cluster_;
   std::list<Operation> pending_;  // in the order in which they began

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ptx/base/text.h"
+#include "ptx/sim/checks.h"
 #include "ptx/sim/exec/shuffle.h"
 #include "ptx/sim/machine/cta.h"
 #include "ptx/sim/memory/access.h"
@@ -131,7 +132,13 @@ inline u64 owner_bits(const Location& at) {
 // {state, }[addr]{, count or txCount}
 template <bool drop, bool expects, bool no_complete>
 void arrive_on(Warp& w, const Op& op, Mask active) {
+  const bool looks = w.cta.launch.options.checks & bit(Check::data_race);
+  const Mbarrier* completed = nullptr;  // its phase, by a lane before
   for_objects(w, op, active, [&](int lane, const Location& at, Mbarrier& b) {
+    if (looks && completed == &b)
+      return wrong(w, at, lane,
+                   cat("arrives for phase ", b.phase, ", and lanes of its warp have just completed phase ", b.phase - 1,
+                       " by the same instruction; which of them does so is open"));
     Cta& cta = *static_cast<Cta*>(at.memory);
     const auto offset = static_cast<u32>(at.offset);
     const u64 state = (b.state() & ~owner_mask) | owner_bits(at);
@@ -142,7 +149,9 @@ void arrive_on(Warp& w, const Op& op, Mask active) {
     if (Observer* const observer = w.cta.launch.observer)
       observer->arrived(w, Mask{1} << lane, channel_at(at), op.manner, false);
     std::string problem = expects ? add_tx(cta, offset, number(w, op, lane, 0)) : std::string();
+    const u64 phase = b.phase;
     if (problem.empty()) problem = arrive(cta, offset, count, drop, w.pc - 1);
+    if (b.phase != phase) completed = &b;
     if (!problem.empty()) return wrong(w, at, lane, problem);
     if (op.destinations && !op.operands[0].absent) {
       reinterpret_cast<u64*>(w.row_to_write(op.operands[0]))[lane] = state;

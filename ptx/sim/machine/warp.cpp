@@ -74,6 +74,7 @@ void Warp::adopt(std::size_t other) {
     current = std::move(others[other]);
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(other));
   }
+  current.heard = {};
   pc = current.pc;
   banks[static_cast<int>(Bank::registers)] = reinterpret_cast<std::byte*>(current.frame->registers.data());
 }

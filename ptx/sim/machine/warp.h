@@ -68,6 +68,7 @@ struct Fragment {
   Wait wait;
   std::uint64_t turn = 0;  // when it last ran
   std::shared_ptr<Frame> frame;
+  Wait heard{};  // the phase whose end it was told of since it last ran
   bool ready() const { return wait.kind == Wait::Kind::none; }
 };
 

@@ -121,8 +121,10 @@ bool Races::acquired(const Doer& d, const Site& s, int lane, std::uint64_t addre
 // been given the columns anew.
 bool Races::frees(std::uint32_t pc) const { return launch_.program.is(pc, isa::Trait::frees_columns); }
 
-// Columns may be freed behind a tcgen05.ld whose registers have been read, also without wait::ld; CuTe's kernels do.
+// Of a register that was read, wait::ld has still to order the read of memory (manual 9.7.16.6.4.5). A compiler's
+// module may free columns without: CuTe's tutorials do.
 bool Races::is_loaded(const Doer& d, const Site& s) const {
+  if (!launch_.program.generated) return false;
   const auto at = loaded_.find(s.thread);
   return s.operation && s.kind == Access::read && at != loaded_.end() && s.time <= at->second.through &&
          known_until(d.view->of[View::base], s.thread) >= at->second.time;
