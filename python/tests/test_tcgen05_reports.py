@@ -74,6 +74,14 @@ def test_descriptors_of_matrices_are_judged():
         ptx.tcgen05.mma(place.tensor, a, a, reg.from_(legal_bits(), u32), kind="kind::f16")
 
     assert "has a descriptor of A with version (bits 46 to 48) = 2; it is 1" in report(issue)
+
+    def issue_with_other_bits(place):
+        good = ptx.tcgen05.descriptor(place.shared, leading_bytes=128, stride_bytes=256, swizzle="NONE")
+        ptx.tcgen05.mma(
+            place.tensor, good | 5 << 53, good, reg.from_(legal_bits(), u32), kind="kind::f16", enable_input_d=False
+        )
+
+    assert "has a descriptor of A with bits 53 to 60 = 5; they are 0" in report(issue_with_other_bits)
     text = report(lambda place: multiply(place, legal_bits(a_major="MN"), swizzle="128B_BASE32B"))
     assert "transposes A with swizzle = 128B_ATOM_32B" in text
 
