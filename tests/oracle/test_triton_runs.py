@@ -130,10 +130,11 @@ def in_pages(array):
     return copy
 
 
+@pytest.mark.parametrize("version", ["3.6", "3.9"])
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("name", MADE)
-def test_it_gives_its_numbers(name, target):
-    path = CACHE / f"triton_{name}.{target}.triton-3.9.ptx"
+def test_it_gives_its_numbers(name, target, version):
+    path = CACHE / f"triton_{name}.{target}.triton-{version}.ptx"
     if not path.exists():
         pytest.skip("skipped: no corpus (make corpus)")
     entry, grid, block, given, out, is_right = MADE[name]()

@@ -170,9 +170,8 @@ TEST_CASE("checks have the names of their rules") {
   CHECK(*sim::checks_named("data_race,missing_wait") ==
         (sim::bit(sim::Check::data_race) | sim::bit(sim::Check::missing_wait)));
   CHECK((*sim::checks_named("all") & sim::bit(sim::Check::loose_reuse)) == 0);
-  CHECK(*sim::checks_named(
-            "all,loose_reuse,partial_phase,equal_stores,relayed_order,no_tensor_fence,missing_init_fence") ==
-        (sim::Checks{1} << sim::check_names().size()) - 1);
+  CHECK(*sim::checks_named("all,loose_reuse,partial_phase,equal_stores,relayed_order,no_tensor_fence,missing_init_"
+                           "fence,unfenced_copy") == (sim::Checks{1} << sim::check_names().size()) - 1);
   CHECK(*sim::checks_named("all,-collective_order") ==
         (*sim::checks_named("all") & ~sim::bit(sim::Check::collective_order)));
   CHECK((*sim::checks_named("all") & sim::bit(sim::Check::equal_stores)) == 0);

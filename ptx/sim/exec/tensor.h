@@ -302,7 +302,7 @@ void replace(Warp& w, const Op& op, Mask active) {
     const auto at = locate(w, op.operands[0], lane, 128, 64, Access::update);
     const Bytes bytes = at ? reach(agent(w, lane), *at, Access::update, op.manner) : Bytes{};
     if (!bytes.data) return;
-    TensorMap map;  // of zeros: begun here, as Triton does
+    TensorMap map{.element = launch::Element::u8};  // of zeros: begun here, as Triton does, which leaves zeros out
     constexpr std::byte zeros[sizeof map]{};
     if (std::memcmp(bytes.data, zeros, sizeof map) != 0) std::memcpy(&map, bytes.data, sizeof map);
     if (map.magic != TensorMap::magic_number) return bad_map(w, lane, "changes a tensor map that is none");

@@ -565,8 +565,13 @@ template <bool pair, bool multicast>
 void commit(Warp& w, const Op& op, Mask active) {
   each_lane(w, active, [&](int lane) {
     if (living_group(w, lane, pair).empty()) return;
+    // ptxas gives the tensor core the lower half of a generic address as it is, and Triton 3.6 writes there a shared
+    // one.
+    Operand mbarrier = op.operands[0];
+    if (mbarrier.space == isa::Space::generic && mbarrier.cell == 8 && row64(w, mbarrier)[lane] >> 32 == 0)
+      mbarrier.space = isa::Space::shared_cluster;
     Location at;
-    if (!mbarrier_at(w, op.operands[0], lane, at)) return;
+    if (!mbarrier_at(w, mbarrier, lane, at)) return;
     Operation o{.agent = agent(w, lane), .op = &op};
     o.has_read = true;
     o.pipe = Pipe::tensor_core;

@@ -181,7 +181,8 @@ bool read_each(const Operation& o, Cta& cta, const Matrix& m, Put put, Unwritten
   return read_units(o, cta, m, units, [&](u32 line, u32 unit, const Bytes& bytes) {
     u32 values[count];
     read_numbers<bits, count>(bytes.data, values);
-    const bool defined = is_written(bytes, unit_bytes);
+    // Behind 16 numbers of 4 or 6 bits lies padding.
+    const bool defined = std::all_of(bytes.states, bytes.states + bits * count / 8, [](u8 s) { return s == written; });
     for (u32 i = 0; i < count; ++i) {
       const u32 row = m.mn_major ? unit * count + i : line, k = m.mn_major ? line : unit * count + i;
       if (m.mn_major && (row < m.first || row >= m.first + m.rows)) continue;

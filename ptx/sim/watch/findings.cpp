@@ -22,6 +22,7 @@ const char* wrong(Code code) {
     case Code::relayed_order:
       return "only instructions with a member mask lead from one to the other, and these order no memory";
     case Code::equal_stores: return "nothing orders the two, which store the same value";
+    case Code::unfenced_copy:
     case Code::missing_proxy_fence: return "the two use different proxies, and no proxy fence stands between";
     case Code::missing_tensor_fence:
     case Code::no_tensor_fence: return "tcgen05.fence is missing before or behind what orders the two threads";
@@ -51,6 +52,7 @@ const char* mend(Code code, bool of_map) {
     case Code::collective_order:
     case Code::relayed_order: return "bar.warp.sync beside the shfl, vote, match, redux or elect";
     case Code::equal_stores: return "one lane alone stores it";
+    case Code::unfenced_copy:
     case Code::missing_proxy_fence:
       return of_map ? "fence.proxy.tensormap::generic: .release by the writer, and .acquire of the map's 128 bytes by "
                       "the thread that begins the copy"
@@ -64,8 +66,8 @@ const char* mend(Code code, bool of_map) {
       return "tcgen05.fence::before_thread_sync, then the synchronisation, then tcgen05.fence::after_thread_sync; "
              "tcgen05.commit implies the first";
     case Code::missing_wait:
-      return "wait for the mbarrier that it signals, or for its group; another thread learns of it by synchronising "
-             "with the one that waited";
+      return "wait for the mbarrier that it signals, or for its group (tcgen05.wait::ld or ::st of tensor memory); "
+             "another thread learns of it by synchronising with the one that waited";
     case Code::stage_reused:
       return "readers arrive at an mbarrier that the producer waits for before it fills the stage; a reader that means "
              "what is written here waits for that first";

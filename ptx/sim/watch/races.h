@@ -306,6 +306,7 @@ class Races final : public Observer {
   bool acquired(const Doer& doer, const Site& site, int lane, std::uint64_t address) const;
   bool frees(std::uint32_t pc) const;
   bool is_loaded(const Doer& doer, const Site& site) const;
+  Code unfenced(const Doer& doer, const Site& site) const;
   bool is_executed(const Doer& doer, const Site& site, int lane) const;
   bool is_equal(const Doer& doer, const Site& site, int lane, Code code) const;
   bool is_guess(const Doer& doer, const Site& site) const;

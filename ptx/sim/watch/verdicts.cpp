@@ -37,7 +37,7 @@ std::optional<Code> Races::verdict(const Doer& d, const Site& s, int lane, std::
       return acquired(d, s, lane, address) ? std::nullopt : std::optional(Code::missing_proxy_fence);
     }
     if (knows(v.of[address < shared_window ? View::async_global : View::async_shared], s, lane)) return std::nullopt;
-    return writes(s.kind) ? Code::missing_proxy_fence : Code::loose_reuse;
+    return unfenced(d, s);
   }
   if (is_guess(d, s)) return std::nullopt;
   const bool is_told = knows(d, View::any_order, s, lane);
@@ -115,6 +115,15 @@ bool Races::acquired(const Doer& d, const Site& s, int lane, std::uint64_t addre
         (cta_of(a.thread) == cta_of(d.thread) && known_until(d.view->of[View::base], a.thread) >= a.time);
     return known && knows(a.covers, s, lane);
   });
+}
+
+// Of two accesses by different proxies that are in order but for the fence. Triton 3.6 has none behind cp.async, nor
+// where a copy overwrites what threads have written.
+Code Races::unfenced(const Doer& d, const Site& s) const {
+  if (!writes(s.kind)) return Code::loose_reuse;
+  if (!launch_.program.generated) return Code::missing_proxy_fence;
+  if (s.operation) return Code::unfenced_copy;
+  return d.operation && writes(d.kind) ? Code::loose_reuse : Code::missing_proxy_fence;
 }
 
 // tcgen05.dealloc: it comes behind all that touches its columns, and needs no fence for that; what comes behind it has
