@@ -12,7 +12,7 @@ from tensor_memory_kernels import LANES, make_probe, run_probe  # noqa: E402
 
 from pyptx import Tile, _core, kernel, ptx, reg, simulator, smem  # noqa: E402
 from pyptx.errors import PtxError, SimulationError  # noqa: E402
-from pyptx.types import b32, bf16, e4m3, f32, u16, u32, ue8m0  # noqa: E402
+from pyptx.types import b32, bf16, e2m1, e4m3, f32, u16, u32, ue8m0  # noqa: E402
 
 NOTHING = np.zeros(1, np.uint32)
 A, B = 0, 4096  # offsets of 128 x 16 bf16 each
@@ -291,6 +291,33 @@ def test_registers_may_be_read_before_wait_ld(waits, check):
     with simulator(check=check):
         got = run_probe(make_probe(32, 8192, None, read_early(waits)), tensor, np.zeros(8192, np.uint8))
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("check", ["none", "all"])
+def test_nobody_writes_the_padding_of_narrow_numbers(check):
+    """Behind 16 numbers of 4 bits, 8 bytes long, lie 8 bytes of which nothing is read: B = 1, A = 1, K = 32."""
+
+    def everyone(place):
+        smem.alloc(u32, (256,), align=1024, name="narrow")
+        with ptx.if_(place.tid < 64):
+            ones = reg.from_(0x22222222, u32)
+            ptx.inst.st.shared.v2.b32(ptx.addr(smem.base("narrow") + place.tid * 16), [ones, ones])
+        ptx.fence.proxy_async_shared_cta()
+        ptx.bar.sync(0)
+
+    def issue(place):
+        a, b = (
+            ptx.tcgen05.descriptor(at, leading_bytes=128, stride_bytes=256, swizzle="NONE")
+            for at in (place.shared, smem.base("narrow"))
+        )
+        bits = ptx.tcgen05.instruction_descriptor(m=128, n=32, a_dtype=e4m3, b_dtype=e2m1, d_dtype=f32)
+        ptx.tcgen05.mma(place.tensor, a, b, reg.from_(bits, u32), kind="kind::f8f6f4", enable_input_d=False)
+
+    with simulator(check=check):
+        got = run_probe(
+            make_probe(32, 8192, issue, everyone), np.zeros((LANES, 32), np.uint32), np.full(8192, 0x38, np.uint8)
+        )
+    np.testing.assert_array_equal(got.view(np.float32), 32)
 
 
 SCALED = dict(a_dtype=e4m3, b_dtype=e4m3, scale_dtype=ue8m0)

@@ -123,6 +123,15 @@ MADE = {
 }
 
 
+# What Triton itself has wrong, by the code of the first report: 3.6 has no barrier between the stores of all threads and the exchange by which one
+# of them gives the lock back (3.9 has), and makes an mbarrier three times at one place.
+WRONG = {
+    ("tiles_over_locks", "3.6", "sm_90a"): 5050,
+    ("tiles_over_locks", "3.6", "sm_100a"): 5050,
+    ("attention_by_roles", "3.6", "sm_90a"): 5022,
+}
+
+
 def in_pages(array):
     """At the start of a page, as a GPU's memory is."""
     copy = np.frombuffer(mmap.mmap(-1, array.nbytes), array.dtype).reshape(array.shape)
@@ -143,7 +152,11 @@ def test_it_gives_its_numbers(name, target, version):
     scratch = [in_pages(np.zeros(1 << 16, "u1")) for _ in range(2)]
     with pyptx.simulator(check="all", raises=False) as run:
         _core.run_text(path.read_bytes(), path.name, entry, grid, (block, 1, 1), (1, 1, 1), SHARED, [*given, *scratch])
-        failing = run.explore(3)
+        wrong = WRONG.get((name, version, target))
+        failing = None if wrong else run.explore(3)
+    if wrong:
+        assert run.reports[0].code == wrong
+        return
     assert [str(report) for report in run.reports] == []
     assert is_right(given[out].astype("f8")), "other numbers"
     assert failing is None, str(failing)
