@@ -6,6 +6,8 @@ A kernel's call is kept once, as `pyptx.replay` keeps it; a mutant is the same c
 from __future__ import annotations
 
 import base64
+import contextlib
+import dataclasses
 import functools
 import json
 import re
@@ -17,9 +19,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
+import numpy  # noqa: E402
+
 import pyptx  # noqa: E402
 from pyptx import _core, kernels  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
+from pyptx.kernels._matmul import blackwell  # noqa: E402
 from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel  # noqa: E402
 from pyptx.kernels._matmul.tiles import Config  # noqa: E402
@@ -27,6 +32,7 @@ from pyptx.kernels._rows.split import Split  # noqa: E402
 from pyptx.kernels.norm import layer_norm_backward_kernel, rms_norm_backward_kernel  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
 
+MULTIPROCESSORS = blackwell.MULTIPROCESSORS
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -44,6 +50,34 @@ def blackwell_pair():
         sys.path.remove(str(EXAMPLES))
 
 
+def in_turn(c, m: int, multiprocessors: int):
+    """So that a CTA, or a pair, has several tiles: both accumulators take turns."""
+    blackwell.MULTIPROCESSORS = multiprocessors
+    blackwell.blackwell_kernel.cache_clear()
+    try:
+        blackwell.blackwell_kernel(dataclasses.replace(c, bn=128, stages=2), bf16)(half(m, 264), half(296, 264))
+    finally:
+        blackwell.MULTIPROCESSORS = MULTIPROCESSORS
+        blackwell.blackwell_kernel.cache_clear()
+
+
+def scaled():
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        import blackwell_scaled
+
+        rng = numpy.random.default_rng(0)
+        (a, of_a, _), (b, of_b, _) = (blackwell_scaled.random_operand(rng, "nvfp4", 512) for _ in "ab")
+        blackwell_scaled.build_scaled_tile("nvfp4", 512)(a, b, of_a, of_b)
+    finally:
+        sys.path.remove(str(EXAMPLES))
+
+
+def attention(width: int, queries: int):
+    q, k, v = half(1, 1, queries, width), half(1, 1, 520, width), half(1, 1, 520, width)
+    kernels.attention(q, k, v, causal=True)
+
+
 def backward(of, norm: int):
     """Of rows that share a CTA: eight of two warps, or four a row ahead."""
     made = of(functools.partial(Split.wide_looping, bits=16, norm=norm), bf16, bf16)
@@ -57,6 +91,10 @@ MADE = {
     "mma": lambda: kernels.matmul(half(72, 160), half(160, 96)),
     "pair": blackwell_pair,
     "rows": lambda: backward(rms_norm_backward_kernel, 1),
+    "tiles": lambda: in_turn(blackwell.SINGLE, 300, 2),
+    "tiles of pairs": lambda: in_turn(blackwell.PAIR, 600, 4),
+    "scaled": scaled,
+    "attention": lambda: attention(64, 140),
     "ahead": lambda: backward(functools.partial(layer_norm_backward_kernel, b_type=None), 2),
 }  # fmt: skip
 
@@ -64,7 +102,9 @@ MADE = {
 @functools.cache
 def call(name: str, tmp: str):
     torch.manual_seed(0)
-    with pyptx.replay.keep(1, folder=tmp, host=True) as kept:
+    blackwell_names = ("tiles", "tiles of pairs", "attention")
+    target = kernels.simulated_target("sm_100a") if name in blackwell_names else contextlib.nullcontext()
+    with target, pyptx.replay.keep(1, folder=tmp, host=True) as kept:
         MADE[name]()
     with zipfile.ZipFile(kept.paths[-1]) as archive:
         made = json.loads(archive.read("call.json"))
@@ -172,3 +212,38 @@ def test_a_mistake_is_reported(name, pattern, which, instead, codes, kept):
         assert said and said[0] in codes.split(), said
     else:  # nothing is out of order: the numbers are wrong, as they would be on a GPU
         assert said or left != run(text, rest)[1]
+
+
+SYNCHRONISES = re.compile(
+    r"mbarrier\.|fence|tcgen05\.(alloc|dealloc|relinquish|commit|wait|cp|fence)|bar\.|barrier|cp\.async|griddepcontrol"
+)
+# Kinds of statements of which some may go, or are answered at once, and why.
+RELIES_ON_NOTHING = {
+    "fence.mbarrier_init.release.cluster": "missing_init_fence, on request; the barrier behind it releases for all but the copies",
+    "tcgen05.relinquish_alloc_permit": "nobody else allocates",
+    "tcgen05.fence::before_thread_sync": "in front of the barriers beside alloc and dealloc, which are synchronous",
+    "tcgen05.fence::after_thread_sync": "there as well; and behind copies, or where another stands behind the next wait",
+    "tcgen05.wait::ld": "the next one waits for this load, too",
+    "tcgen05.wait::st": "the next one waits for this store, too",
+    "griddepcontrol": "no kernel is ahead, or behind",
+    "mbarrier.try_wait": "of products that are in one pipe",
+}
+
+
+@pytest.mark.parametrize("name", ["tiles", "tiles of pairs", "scaled", "attention", "pair"])
+def test_each_statement_of_a_kernel_for_blackwell_is_missed(name, kept):
+    text, *rest = kept(name)
+    _, right = run(text, rest)
+    lines, silent, missed = text.split("\n"), set(), set()
+    for i, line in enumerate(lines):
+        statement = line.split("@")[-1].split(maxsplit=1)[-1] if line.strip().startswith("@") else line.strip()
+        if not SYNCHRONISES.match(statement):
+            continue
+        wait = re.search(r"try_wait\S* (%p\d+),", statement)
+        instead = f"setp.eq.u32 {wait[1]}, 0, 0;" if wait else ""
+        said, left = run("\n".join([*lines[:i], instead, *lines[i + 1 :]]), rest)
+        (missed if said or left != right else silent).add(statement)
+    unexpected = {each for each in silent if not each.startswith(tuple(RELIES_ON_NOTHING))}
+    assert not unexpected
+    of_kinds = {kind for kind in RELIES_ON_NOTHING if any(each.startswith(kind) for each in missed)}
+    assert {"tcgen05.wait::ld", "tcgen05.fence::after_thread_sync", "mbarrier.try_wait"} <= of_kinds
