@@ -107,7 +107,7 @@ def backward_kernel(dtype, plan: Backward):
     Shapes are as in `forward_kernel`, with DV = D.  sums (B, H, 2, R) f32, where R is a multiple of 128 and at least M: row 0 is log2(e)
     lse, infinite for rows that do not exist, and row 1 is delta.  dq (B, H, R, width) f32, in the order of `Warpgroup._add_dq`.  If
     `ragged`, sums are (H, 2, R), dq is (H, R, width), and the last two tensors (P) say where the sequences of queries and of keys begin.
-    In parts, dk and dv are f32, with a dimension S in front.
+    In parts, dk and dv are f32, with a dimension S behind B, or in front if `ragged`.
     """
 
     def consume(shared, tile, thread, group, dq, results):
@@ -161,7 +161,7 @@ def kernel_over_keys(name: str, consume, dtype, plan):
         grid=grid_over_keys(plan),
         block=(128 * (GROUPS + 1), 1, 1),
         reqntid=True,
-        batch=None if plan.ragged or plan.parts else "B",
+        batch=None if plan.ragged else "B",
         arch="sm_90a",
     )(with_tensors(name, ("Q", "K", "V", "DO", "SUMS", *more, "DK", "DV"), body))  # fmt: skip
 

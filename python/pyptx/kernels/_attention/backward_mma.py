@@ -77,7 +77,7 @@ def mma_keys_kernel(dtype, plan: MmaKeys):
         grid=grid_over_keys(plan),
         block=(plan.threads, 1, 1),
         reqntid=True,
-        batch=None if plan.ragged or plan.parts else "B",
+        batch=None if plan.ragged else "B",
         arch="sm_80",
     )(with_tensors("mma_attention_keys", ("Q", "K", "V", "DO", "SUMS", *more, *made), body))  # fmt: skip
 

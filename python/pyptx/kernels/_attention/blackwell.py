@@ -414,7 +414,7 @@ class Rows:
         top = apply(f32, ptx.inst.mul.rn.f32, self.largest, self.c)
         weight = None
         if plan.sinks:
-            base, sink = top, tiles.sink()
+            base, sink = top, tiles.sink(tiles.head)
             top = apply(f32, ptx.inst.max.f32, base, sink)
             ptx.inst.selp.f32(top, 0.0, top, top == -math.inf)
             weight, own = (apply(f32, ptx.inst.sub.f32, each, top) for each in (base, sink))

@@ -21,6 +21,7 @@ from pyptx.kernels._attention.fp8 import Fp8, fp8_kernel
 from pyptx.kernels._attention.gradient import gradient
 from pyptx.kernels._attention.mma import Mma, mma_attention_kernel
 from pyptx.kernels._attention.plan import MULTIPROCESSORS, Forward
+from pyptx.kernels._attention.prefill import Prefill, prefill_kernel
 from pyptx.kernels._attention.small_forward import SmallForward, small_forward_kernel
 from pyptx.kernels._attention.sums import PAD
 from pyptx.kernels._attention.transposed import transpose_kernel
@@ -31,6 +32,7 @@ from pyptx.types import bf16
 __all__ = ["e4m3_plan", "made", "other_than_hopper", "plan", "rounded"]
 
 PLAIN = dict.fromkeys(("skips", "from_end", "joined", "pairs", "direct", "uneven"), False)  # one tile after the other
+ALONE = PLAIN | {"ragged": True, "ctas": 0, "tiles": 1, "ahead": False}  # a CTA for each tile of sequences behind each other
 MADE = types.SimpleNamespace()
 
 
@@ -110,9 +112,8 @@ def choose(
     elif small:
         forward = small_forward(name, width, values, *small[:3], *masks.values())
     else:
-        cut = dataclasses.replace(plan(width, values, right, left, softcap, long), sinks=sinks, ragged=ragged)
-        if ragged:
-            cut = dataclasses.replace(cut, ctas=0, tiles=1, ahead=False, **PLAIN)
+        cut = plan(width, values, right, left, softcap, long)
+        cut = dataclasses.replace(cut, sinks=sinks, **(ALONE if ragged else {}))
         forward = forward_of(TYPES[name], cut)
     if not differentiable:
         return forward
@@ -178,6 +179,12 @@ def ragged_e4m3(width: int, values: int, right: bool, left: bool, softcap: bool,
 @functools.cache
 def transposition(columns: int, ragged: bool = False, begun: bool = False):
     return transpose_kernel(columns, ragged, begun)
+
+
+@functools.cache
+def prefill(name, width, values, right, left, softcap, sinks, page, beside):
+    cut = dataclasses.asdict(plan(width, values, right, left, softcap, False)) | ALONE
+    return prefill_kernel(TYPES[name], Prefill(**cut | {"sinks": sinks}, page=page, beside=beside))
 
 
 @functools.cache

@@ -60,11 +60,9 @@ def decode_kernel(dtype, plan: Decode):
     lengths (B) s32: the keys of each sequence.  parts (S, B, HK, R, DV) f32; sums (S, B, HK, R, 2) f32, as `combine_kernel` takes them.
     If `right`, query i sees the keys up to i + shift, counted so that the last query sees all if shift is 0.
     """
-    box = plan.page and min(plan.page, plan.keys)
-
     def cache(width):
         if plan.page:
-            return Tile("P", plan.page, "HK", width, dtype, tma_box=(1, box, 1, WIDE), packed=False, tma_swizzle="128B")
+            return Tile("P", plan.page, "HK", width, dtype, tma_box=(1, plan.page_rows, 1, WIDE), packed=False, tma_swizzle="128B")
         return Tile("B", "HK", "N", width, dtype, tma_box=(1, 1, plan.keys, WIDE), packed=False, tma_swizzle="128B")
 
     made = kernel(
@@ -182,20 +180,7 @@ class Stretch(Tiles):
         return apply(u64, ptx.inst.mul.wide.u32, outer, self.R) + row
 
     def key_boxes(self, index):
-        plan = self.plan
-        if not plan.page:
-            yield 0, (index * plan.keys, self.kv_head, self.batch)
-            return
-        box = min(plan.page, plan.keys)
-        for row in range(0, plan.keys, box):
-            key = index * plan.keys + row
-            entry = apply(s32, ptx.inst.shr.s32, key, plan.page.bit_length() - 1)
-            within = apply(s32, ptx.inst.and_.b32, key, plan.page - 1)
-            # A block may pass the end of the table; the last entry is read again, and its keys are masked.
-            ptx.inst.min.s32(entry, entry, signed(self.T) - 1)
-            at = apply(u64, ptx.inst.mul.wide.u32, self.batch, self.T) + apply(u64, ptx.inst.cvt.u64.s32, entry)
-            page = apply(s32, ptx.inst.ld.global_.nc.s32, ptx.addr(self.table + at * 4))
-            yield row, (self.kv_head, within, page)
+        return self.boxes_of_pages(index) if self.plan.page else super().key_boxes(index)
 
 
 class PackedWarpgroup(Warpgroup):

@@ -65,7 +65,7 @@ class QueryGradient(Forward):
 
 
 def dq_kernel(dtype, plan: QueryGradient):
-    """The kernel from (q, k, v, do, sums) to dq.  Shapes are as in `wide_kernel`.  In parts, dq is (S, B, H, M, D) in f32."""
+    """The kernel from (q, k, v, do, sums) to dq.  Shapes are as in `wide_kernel`.  In parts, dq is (B, S, H, M, D) in f32."""
 
     def tile(heads, length, width, rows):
         if plan.ragged:
@@ -105,12 +105,12 @@ def dq_kernel(dtype, plan: QueryGradient):
             tile("H", "M", "D", plan.rows), tile("HK", "N", "D", plan.keys), tile("HK", "N", "DV", plan.keys),
             tile("H", "M", "DV", plan.rows), sums, *more.values(),
         ),
-        out_specs=(Tile("S", "B", "H", "M", "D", f32) if plan.parts else tile("H", "M", "D", 64),),
+        out_specs=(Tile("B", "S", "H", "M", "D", f32) if plan.parts else tile("H", "M", "D", 64),),
         raw_params=plan.scalars,
         grid=grids,
         block=(128 * (plan.groups + 1), 1, 1),
         reqntid=True,
-        batch=None if plan.ragged or plan.parts else "B",
+        batch=None if plan.ragged else "B",
         arch="sm_90a",
     )(with_tensors("attention_dq", ("Q", "K", "V", "DO", "SUMS", *more, "OUT"), body))  # fmt: skip
 
@@ -217,11 +217,11 @@ class QueryWarpgroup(Warpgroup):
             super()._output(out_map, out)
             return
         tiles = self.tiles
-        lines = apply(u64, ptx.inst.mul.wide.u32, tiles.B * tiles.H, tiles.M)
-        lines = lines * apply(u64, ptx.inst.cvt.u64.u32, tiles.part)
+        line = (tiles.batch * tiles.S + tiles.part) * tiles.H + tiles.head
         for half in range(2):
             row = tiles.row + self.number * 64 + self.first_row + 8 * half
-            at = (lines + tiles.sums_at(row)) * apply(u64, ptx.inst.mul.wide.u32, tiles.D, 4)
+            at = apply(u64, ptx.inst.mul.wide.u32, line, tiles.M) + row
+            at = at * apply(u64, ptx.inst.mul.wide.u32, tiles.D, 4)
             to = out + at + apply(u64, ptx.inst.mul.wide.u32, self.first_column, 4)
             with ptx.if_(row < tiles.M):
                 for group in range(self.plan.width // 8):

@@ -32,7 +32,7 @@ def of_parts(plan) -> tuple[str, ...]:
 
 def part_of_keys(plan, width: str) -> Tile:
     """The shape of dk or dv in parts."""
-    return Tile("S", *(("N", "HK") if plan.ragged else ("B", "HK", "N")), width, f32, align=16)
+    return Tile(*(("S", "N", "HK") if plan.ragged else ("B", "S", "HK", "N")), width, f32, align=16)
 
 
 def grid_over_keys(plan):
@@ -137,7 +137,7 @@ class KeyTile:
 
     def lines(self, pointer, width, of_part: bool = False) -> Lines:
         """The rows of the head in k, v or their gradients, or in the CTA's part of these."""
-        batch = self.part * self.B + self.batch if of_part else self.batch
+        batch = self.batch * self.S + self.part if of_part else self.batch
         return Lines(pointer, self.N, (batch * self.HK + self.kv_head) * self.N, 1, 0, width)
 
 

@@ -12,6 +12,7 @@ from pyptx.errors import LaunchValueError
 from pyptx.kernels._attention import choice
 from pyptx.kernels._attention.arguments import (
     FP8,
+    TYPES,
     Masks,
     cast,
     check,
@@ -27,6 +28,7 @@ from pyptx.kernels._attention.arguments import (
     log2,
     of_nothing,
     packed,
+    result_of,
     scale_numbers,
     strides_of,
     type_name,
@@ -97,12 +99,14 @@ def _added_up(combine, pieces, sums, cut: tuple, shape: tuple, sinks, queries: i
 
 
 def of_cache(q, k, v, masks: Masks, scales, sinks, cu_seqlens, lengths, table, lse: bool, out):
-    """Attention of a cache by mma.sync, which takes every form of one.  Queries in e4m3 become bf16, which represents all of their numbers."""
+    """Attention of a cache: by mma.sync, which takes every form of one, or of many queries by tiles of the forward.  Queries in e4m3 become bf16, which represents all of their numbers."""
     ragged, narrow = cu_seqlens is not None, type_name(k) == FP8
     check_cache(q, k, v, cu_seqlens, lengths, table)
     beside = () if sinks is None else (checked_sinks(sinks, int(q.shape[1])),)
     if is_nothing(q, k, table):
         return of_nothing(q, k, v, *(beside or (None,)), lse, out)
+    if ragged and _have_many_queries(q, k, cu_seqlens, table):
+        return _of_long_queries(q, k, v, masks, beside, cu_seqlens, lengths, table, lse, out)
     q, *scales = _widened_queries(q, scales, ragged)
     heads, width = int(q.shape[1]), int(q.shape[-1])
     shared, values = int(k.shape[2 if table is not None else 1]), int(v.shape[3])
@@ -135,6 +139,31 @@ def _combination(q, parts: int, lines: int, beside):
     """The kernel that adds up so many parts of so many lines.  Many lines of few parts have a warp each."""
     early, alone = not choice.other_than_hopper(q), not compiling(q) and lines >= 512 and parts <= 16
     return choice.made(q, "combination", type_name(q), bool(beside), early, alone)
+
+
+def _of_long_queries(q, k, v, masks: Masks, beside, begins, lengths, table, lse: bool, out):
+    """Attention of sequences of many queries, one behind the other, against a cache, on Hopper."""
+    heads, width = int(q.shape[1]), int(q.shape[2])
+    page, shared = (0, int(k.shape[1])) if table is None else (int(k.shape[1]), int(k.shape[2]))
+    sizes = choice.rounded(width), choice.rounded(v.shape[3])
+    of_rows = math.gcd(heads // shared, 64)
+    run = choice.made(q, "prefill", type_name(q), *sizes, *masks.flags, bool(beside), page, of_rows)
+    given = [packed(each) for each in (begins, lengths, table) if each is not None]
+    tensors = (dense(q), dense(k), dense(v), *beside, *given)
+    return result_of(run, tensors, masks.options(width, 0), (heads, q.shape[0]), lse, out)
+
+
+def _have_many_queries(q, k, cu_seqlens, table) -> bool:
+    """Whether `_of_long_queries` takes such sequences, and is quicker than `of_cache`, by docs/performance/attention.md: a tile of 128 rows
+    takes as long as two of 16, and the multiprocessors wait for the last one.  How long each sequence is, the host does not know."""
+    if choice.other_than_hopper(q) or type_name(k) not in TYPES or (table is not None and k.shape[1] < 8):
+        return False
+    sequences, (queries, heads, _), shared = cu_seqlens.shape[0] - 1, q.shape, k.shape[1 if table is None else 2]
+    if compiling(q):  # sizes may be symbols
+        return True if queries >= 32 * sequences else False  # noqa: SIM210
+    mean = queries * (heads // shared) / sequences  # rows
+    tiles = sequences * shared * math.ceil(mean / 128)
+    return 2 * math.ceil(tiles / MULTIPROCESSORS) * MULTIPROCESSORS <= sequences * shared * math.ceil(mean / 16)
 
 
 def _widened_queries(q, scales, ragged: bool):

@@ -1,6 +1,7 @@
 """How a forward kernel of attention is cut: the sizes of its tiles, what lies where in shared memory, and its runtime scalars."""
 
 import functools
+import math
 from dataclasses import dataclass
 
 __all__ = [
@@ -66,6 +67,7 @@ class Forward:
     sinks: bool = False  # each head has a logit whose exponential is added to the sum
 
     size = 2  # bytes of an element of q, k, v
+    page = 0  # keys of a page
     careful = 0  # blocks below the masked ones that are taken as these are
 
     @property
@@ -81,6 +83,16 @@ class Forward:
     @property
     def rows(self) -> int:
         return 64 * self.groups
+
+    @property
+    def page_rows(self) -> int:
+        """Keys of a box, where a cache has pages: all of a box are in one page."""
+        return math.gcd(self.page, self.keys)
+
+    @property
+    def tile_queries(self) -> int:
+        """Queries of a tile."""
+        return self.rows
 
     @property
     def result(self) -> int:

@@ -21,14 +21,17 @@ class Lines:
     head: object
     width: object
 
+    def line(self, at):
+        """Where a row lies among those of all heads."""
+        return apply(u64, ptx.inst.mul.wide.u32, self.begin + at, self.heads) + self.head
+
     def store(self, dtype, accumulators, row, column):
         """Stores those rows of a warpgroup's accumulators that exist, two elements at a time.  `row(0)`, `row(1)`: the thread's two rows."""
         size = dtype.bits // 8
         for half in range(2):
             at = row(half)
             with ptx.if_(at < self.count):
-                line = apply(u64, ptx.inst.mul.wide.u32, self.begin + at, self.heads) + self.head
-                to = self.pointer + line * apply(u64, ptx.inst.mul.wide.u32, self.width, size) + column * size
+                to = self.pointer + self.line(at) * apply(u64, ptx.inst.mul.wide.u32, self.width, size) + column * size
                 for group in range(len(accumulators) // 4):
                     pair = list(accumulators[4 * group + 2 * half : 4 * group + 2 * half + 2])
                     at, there = ptx.addr(to, 8 * size * group), 8 * group < self.width

@@ -267,7 +267,7 @@ class Softmax:
     def _join_sink(self, row: int):
         """Adds the sink to the total, which is then relative to `top`, and returns the factor of the exponentials so far."""
         top, total = self.top[row], self.total[row]
-        sink = self.tiles.sink()
+        sink = self.tiles.sink(self._head_of(row))
         base = self._base(row)
         ptx.inst.max.f32(top, base, sink)
         ptx.inst.selp.f32(top, 0.0, top, top == -math.inf)
@@ -276,6 +276,10 @@ class Softmax:
             ptx.inst.ex2.approx.ftz.f32(each, each)
         ptx.inst.fma.rn.f32(total, total, weight, own)
         return weight
+
+    def _head_of(self, row: int):
+        """The head of one of the thread's rows."""
+        return self.tiles.head
 
     def _store_sums(self, lse):
         """Stores log(sum(exp(scale score))) of each row."""

@@ -6,7 +6,7 @@ import math
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention.tiles import apply, bounds_of
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E, divided, narrowed, smem_address, widened
+from pyptx.kernels._registers import LOG2_E, divided, narrowed, quotient, smem_address, widened
 from pyptx.types import b32, f32, s32, u32, u64
 
 __all__ = ["PAD", "add_parts_kernel", "finish_kernel", "padded_begin", "place_of", "prepare_kernel", "sinks_kernel"]
@@ -170,16 +170,20 @@ def finish_kernel(dtype, width: int, ragged: bool = False):
 
 
 def add_parts_kernel(dtype, *shapes):
-    """The kernel that adds up parts of one gradient or two in their order: from (S, *shape) in f32 to each shape.  A shape is given by the
-    names of its dimensions, of which the last is a multiple of 8.  A thread takes 8 elements."""
-    threads, at_once = 256, 4
+    """The kernel that adds up parts of one gradient or two in their order, in f32, to each shape.  A shape is given by the names of its
+    dimensions, of which the last is a multiple of 8; a dimension S is behind B, or in front where there is no B.  A thread takes 8 elements."""
+    threads, at_once, batched = 256, 4, shapes[0][0] == "B"
     names = [f"GRADIENT{i}" for i in range(len(shapes))]
     sizes = dict.fromkeys(name for shape in shapes for name in shape)
 
     def add_up(source, to, piece, pieces, parts):
+        """`pieces`: those of a part."""
         totals = [reg.scalar(f32, init=0.0) for _ in range(8)]
         apart = apply(u64, ptx.inst.mul.wide.u32, pieces, 32)
         at = source + apply(u64, ptx.inst.mul.wide.u32, piece, 32)
+        if batched:  # in front of a sequence's parts are those of others, whose results are pieces too
+            others = apply(u64, ptx.inst.mul.wide.u32, quotient(piece, pieces) * (parts - 1), pieces)
+            at = at + others * 32
         for part in ptx.range_(reg.scalar(u32, init=0), parts, at_once):
             values = [[reg.scalar(f32, init=0.0) for _ in range(8)] for _ in range(at_once)]
             for i, eight in enumerate(values):
@@ -198,11 +202,10 @@ def add_parts_kernel(dtype, *shapes):
         piece = reg.from_(ptx.special.ctaid.x(), u32) * threads + reg.from_(ptx.special.tid.x(), u32)
         for name, shape in zip(names, shapes, strict=True):
             source, to = ptx.global_ptrs(tensors[f"PARTS_OF_{name}"], tensors[name])
-            pieces = math.prod((scalars[each] for each in shape[1:-1]), start=scalars[shape[0]]) * (
-                scalars[shape[-1]] >> 3
-            )
+            of_part = math.prod((scalars[each] for each in shape[batched:-1]), start=scalars[shape[-1]] >> 3)
+            pieces = of_part * scalars["B"] if batched else of_part
             with ptx.if_(piece < pieces):
-                add_up(source, to, piece, pieces, scalars["S"])
+                add_up(source, to, piece, of_part, scalars["S"])
             ptx.inst.sub.u32(piece, piece, pieces)  # what is below 0 is a large number
         ptx.ret()
 
@@ -210,12 +213,13 @@ def add_parts_kernel(dtype, *shapes):
         return (-(-sum(math.prod(told[name] for name in shape) for shape in shapes) // (8 * threads)), 1, 1)
 
     return kernel(
-        in_specs=tuple(Tile("S", *shape, f32, align=16) for shape in shapes),
+        in_specs=tuple(Tile(*shape[:batched], "S", *shape[batched:], f32, align=16) for shape in shapes),
         out_specs=tuple(Tile(*shape, dtype, align=16) for shape in shapes),
         raw_params=[("u32", name) for name in ("S", *sizes)],
         grid=grid,
         block=(threads, 1, 1),
         reqntid=True,
+        batch="B" if batched else None,
         arch="sm_80",
     )(with_tensors("attention_parts", (*(f"PARTS_OF_{name}" for name in names), *names), body))
 

@@ -8,6 +8,8 @@ from pyptx.types import f32, pred, s32, u32, u64
 
 __all__ = ["RaggedTile", "Tiles", "sequence_of", "take_scalars"]
 
+PAGES_AT_ONCE = 4
+
 
 def take_scalars(owner, scalars: list):
     """Makes attributes of runtime scalars, by name."""
@@ -122,6 +124,23 @@ class Tiles:
         """Yields (the first row in the block, the coordinates after the column) for each box of a block of keys."""
         yield 0, (index * self.plan.keys, self.kv_head, self.batch)
 
+    def boxes_of_pages(self, index):
+        """`key_boxes` of a cache whose pages `table` names.  Entries of the table are loaded some at a time, so that they arrive together."""
+        plan = self.plan
+        rows = range(0, plan.keys, plan.page_rows)
+        for first in range(0, len(rows), PAGES_AT_ONCE):
+            boxes = [(row, *self._page(index * plan.keys + row)) for row in rows[first : first + PAGES_AT_ONCE]]
+            for row, within, page in boxes:
+                yield row, (self.kv_head, within, page)
+
+    def _page(self, key):
+        """(a key's place in its page, the page).  A block may pass the end of the table; the last entry is read again, and its keys are masked."""
+        entry = apply(s32, ptx.inst.shr.s32, key, self.plan.page.bit_length() - 1)
+        within = apply(s32, ptx.inst.and_.b32, key, self.plan.page - 1)
+        ptx.inst.min.s32(entry, entry, signed(self.T) - 1)
+        at = apply(u64, ptx.inst.mul.wide.u32, self.batch, self.T) + apply(u64, ptx.inst.cvt.u64.s32, entry)
+        return within, apply(s32, ptx.inst.ld.global_.nc.s32, ptx.addr(self.table + at * 4))
+
     def boxes_of_k(self, index, bytes_: int):
         """Yields (the first byte in the block, the coordinates) for each copy of a block of k."""
         plan = self.plan
@@ -148,9 +167,9 @@ class Tiles:
         """The index of a row in log-sum-exp."""
         return apply(u64, ptx.inst.mul.wide.u32, self.batch * self.H + self.head, self.M) + row
 
-    def sink(self):
-        """The sink of the head, as an exponent of 2."""
-        value = apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(self.sinks + self.head * 4))
+    def sink(self, head):
+        """The sink of a head, as an exponent of 2."""
+        value = apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(self.sinks + head * 4))
         return apply(f32, ptx.inst.mul.rn.f32, value, LOG2_E)
 
     def _blocks(self):
@@ -158,8 +177,8 @@ class Tiles:
         plan = self.plan
         end, whole = signed(self.N), signed(self.N)  # keys that some row sees, that all rows see
         if plan.right:
-            sees = signed(self.row) + self.shift + 1
-            past = signed(self.end) + self.shift if plan.from_end else sees + (plan.rows - 1)
+            sees = signed(self.query(self.row)) + self.shift + 1
+            past = signed(self.end) + self.shift if plan.from_end else sees + (plan.tile_queries - 1)
             ptx.inst.min.s32(end, end, past)
             ptx.inst.min.s32(whole, whole, sees)
         ptx.inst.max.s32(end, end, 1)
@@ -168,11 +187,11 @@ class Tiles:
         self.first = reg.scalar(s32, init=0)
         self.whole_first = self.first
         if plan.left:
-            begin = signed(self.row) + self.shift - self.reach
+            begin = signed(self.query(self.row)) + self.shift - self.reach
             self.first = floor_divided(begin, plan.keys)
             ptx.inst.max.s32(self.first, self.first, 0)
             ptx.inst.min.s32(self.first, self.first, self.last)
-            self.whole_first = floor_divided(begin + (plan.rows - 1 + plan.keys - 1), plan.keys)
+            self.whole_first = floor_divided(begin + (plan.tile_queries - 1 + plan.keys - 1), plan.keys)
             ptx.inst.max.s32(self.whole_first, self.whole_first, 0)
 
 

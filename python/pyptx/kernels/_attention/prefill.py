@@ -1,0 +1,150 @@
+"""Attention of many queries of each sequence against a cache of keys, on Hopper: the forward's tiles, whose keys lie in pages.
+
+It computes what _attention/cache.py computes in f16 and bf16 of sequences of queries that lie one behind the other.  A CTA takes a tile of one
+sequence.  Queries of heads that share keys are rows beside each other, so a sequence with few queries has few tiles.
+"""
+
+from dataclasses import dataclass
+
+from pyptx import Tile, kernel, ptx, reg
+from pyptx.kernels._attention.forward import Warpgroup, beside_of, write
+from pyptx.kernels._attention.plan import WIDE, Forward, options_of
+from pyptx.kernels._attention.results import Lines
+from pyptx.kernels._attention.tiles import Divisor, Tiles, apply, bounds_of, sequence_of, signed
+from pyptx.kernels._epilogue import with_tensors
+from pyptx.kernels._registers import quotient
+from pyptx.types import f32, s32, u32, u64
+
+__all__ = ["Prefill", "prefill_kernel"]
+
+
+@dataclass(frozen=True)
+class Prefill(Forward):
+    """How the kernel is cut.  `page`: keys of a page, a power of two, 8 or more; 0: the cache has no pages.  `beside`: heads that share keys
+    and are rows of a tile, a power of two up to 64."""
+
+    page: int = 0
+    beside: int = 1
+
+    @property
+    def tile_queries(self) -> int:
+        return self.rows // self.beside
+
+    @property
+    def scalars(self) -> list:
+        sizes = ("P", "H", "HK", "M", self.width_name, *(["T"] if self.page else []))
+        return [*(("u32", name) for name in sizes), *options_of(self)]
+
+
+def prefill_kernel(dtype, plan: Prefill):
+    """The kernel from (q, k, v, ..., begins, lengths) and, with pages, the table to (o, log-sum-exp).
+
+    q (M, H, D), k (B, HK, N, D), v (B, HK, N, DV), or pages: k (PAGES, page, HK, D), v (PAGES, page, HK, DV), table (B, T) s32; sinks (H) f32
+    follow v where the plan has them.  begins (P) s32: where the sequences of q begin; lengths (B) s32: how many keys each has.
+    o (M, H, DV), the sums (H, M) f32.  If `right`, query i sees the keys up to i + shift, counted so that the last query sees all if shift is 0.
+    """
+
+    def queries(width, rows):
+        box = (rows // plan.beside, plan.beside, WIDE)
+        return Tile("M", "H", width, dtype, tma_box=box, packed=False, tma_swizzle="128B")
+
+    def cache(width):
+        if plan.page:
+            box = (1, plan.page_rows, 1, WIDE)
+            return Tile("PAGES", plan.page, "HK", width, dtype, tma_box=box, packed=False, tma_swizzle="128B")
+        return Tile("B", "HK", "N", width, dtype, tma_box=(1, 1, plan.keys, WIDE), packed=False, tma_swizzle="128B")
+
+    sequences = "SEQUENCES" if plan.page else "B"
+    more = beside_of(dtype, plan) | {"BEGINS": Tile("P", s32), "LENGTHS": Tile(sequences, s32)}
+    if plan.page:
+        more["TABLE"] = Tile(sequences, "T", s32)
+
+    def body(Q, K, V, OUT, LSE, BEGINS, LENGTHS, TABLE=None, SINKS=None):
+        tiles = CachedTile(plan, *ptx.global_ptrs(BEGINS, LENGTHS, *([TABLE] if plan.page else [])))
+        tiles.take(sinks=SINKS)
+        write(plan, dtype, tiles, (Q, K, V, OUT), LSE, PackedRows)
+
+    return kernel(
+        in_specs=(queries("D", plan.rows), cache("D"), cache("DV"), *more.values()),
+        out_specs=(queries("DV", 64), Tile("H", "M", f32)),
+        raw_params=plan.scalars,
+        grid=lambda H, M, P: (H // plan.beside * (M // plan.tile_queries + P - 1), 1, 1),
+        block=(128 * (plan.groups + 1), 1, 1),
+        reqntid=True,
+        arch="sm_90a",
+    )(with_tensors("prefill_attention", ("Q", "K", "V", *more, "OUT", "LSE"), body))
+
+
+class CachedTile(Tiles):
+    """The CTA's only tile.  `M` and `row` count rows: `beside` for each query.  The grid has as many CTAs as there could be tiles; those
+    without a tile end."""
+
+    def __init__(self, plan: Prefill, begins, lengths, table=None):
+        self.begins, self.lengths, self.table = begins, lengths, table
+        self.lane = reg.from_(ptx.special.tid.x(), u32) & 31
+        super().__init__(plan)
+
+    def _find(self):
+        plan = self.plan
+        groups = self.H >> (plan.beside.bit_length() - 1)
+        tile, group = Divisor(groups).divided(reg.from_(ptx.special.ctaid.x(), u32))
+        self.head = group * plan.beside
+        self.kv_head = quotient(self.head, quotient(self.H, self.HK))
+
+        def rows_of(sequence):
+            return [each * plan.beside for each in bounds_of(self.begins, sequence)]
+
+        found, place = sequence_of(tile, self.P - 1, self.lane, rows_of, plan.rows)
+        ptx.ret(pred=found == 0)
+        self.batch, self.row = found - 1, place * plan.rows
+        self.begin, end = bounds_of(self.begins, self.batch)
+        queries, self.total = end - self.begin, self.M
+        self.M = self.end = queries * plan.beside
+        self.N = apply(u32, ptx.inst.ld.global_.nc.u32, ptx.addr(self.lengths + self.batch * 4))
+        if plan.right or plan.left:
+            ptx.inst.add.s32(self.shift, self.shift, signed(self.N - queries))
+        self._blocks()
+
+    def each(self):
+        yield
+
+    def query(self, row):
+        return row >> (self.plan.beside.bit_length() - 1)
+
+    def place(self, column: int, row):
+        return (column, self.head, self.begin + self.query(row))
+
+    def line(self, row):
+        """(the query among all, the head) of a row."""
+        return self.begin + self.query(row), self.head + (row & (self.plan.beside - 1))
+
+    def sums_at(self, row):
+        query, head = self.line(row)
+        return apply(u64, ptx.inst.mul.wide.u32, head, self.total) + query
+
+    def key_boxes(self, index):
+        return self.boxes_of_pages(index) if self.plan.page else super().key_boxes(index)
+
+
+class PackedRows(Warpgroup):
+    """A warpgroup whose rows are queries of heads beside each other."""
+
+    def _head_of(self, row: int):
+        return self.tiles.line(self.tiles.row + self.number * 64 + self.first_row + 8 * row)[1]
+
+    def _store_rows(self, o):
+        tiles = self.tiles
+
+        def row(half: int):
+            return tiles.row + self.number * 64 + self.first_row + 8 * half
+
+        lines = LinesOfHeads(o, tiles.M, tiles, tiles.H, tiles.head, tiles.DV)
+        lines.store(self.result_type, self.out, row, self.first_column)
+
+
+class LinesOfHeads(Lines):
+    """Rows of the heads of a `CachedTile`."""
+
+    def line(self, at):
+        query, head = self.begin.line(at)
+        return apply(u64, ptx.inst.mul.wide.u32, query, self.heads) + head
