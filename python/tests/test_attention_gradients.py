@@ -275,10 +275,11 @@ def test_heads_in_parts_of_jax(in_parts):
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])
-def test_vmap_of_heads_in_parts(framework, in_parts):
+@pytest.mark.parametrize(("width", "keys"), [(64, 70), (256, 520)], ids=["heads", "heads, and keys of dq"])
+def test_vmap_of_parts(framework, width, keys, in_parts):
     """Members of vmap are more sequences, and have no launches of their own, of which JAX would warn."""
     noted = in_parts(2)
-    given = tensors("cpu", *[(2, 2, heads, 70, 64) for heads in (2, 1, 1)])
+    given = tensors("cpu", *[(2, 2, *each, width) for each in ((2, 70), (1, keys), (1, keys))])
     with on_hopper("cpu"), warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         if framework == "torch":

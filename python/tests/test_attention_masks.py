@@ -56,6 +56,8 @@ def masks(batch, heads, queries, keys, kind):
         ((1, 2, 2, 70, 130, 128), torch.float16),
         ((1, 1, 1, 70, 201, 256), torch.bfloat16),
         ((1, 2, 1, 1, 1500, 40), torch.bfloat16),
+        ((2, 8, 2, 5, 701, 128), torch.float16),
+        ((1, 4, 1, 20, 1300, 192), torch.bfloat16),
     ],
 )
 def test_masks(shape, kind, causal, target):

@@ -275,7 +275,7 @@ def few(monkeypatch):
             monkeypatch.setattr(CHOICE, name, functools.partial(maker, getattr(CHOICE, name)))
         for name in ("forward_of", "choose", "masked", "e4m3_of"):
             monkeypatch.setattr(CHOICE, name, functools.cache(getattr(CHOICE, name).__wrapped__))
-        monkeypatch.setattr(ATTENTION, "are_quicker", lambda *_: False)
+        monkeypatch.setattr(ATTENTION, "share_keys", lambda *_: (False, False))
         monkeypatch.setattr(ATTENTION, "_planned_once", ATTENTION._planned)
         return made
 

@@ -37,7 +37,7 @@ from pyptx.kernels._attention.arguments import (
 )
 from pyptx.kernels._attention.choice import plan
 from pyptx.kernels._attention.e4m3 import attention_of_e4m3, ragged_attention_of_e4m3
-from pyptx.kernels._attention.parts import are_quicker, given_back, in_parts, of_cache, of_few_queries
+from pyptx.kernels._attention.parts import given_back, in_parts, of_cache, of_few_queries, share_keys
 from pyptx.kernels._attention.plan import taken_together
 from pyptx.kernels._attention.small import small_sizes
 from pyptx.kernels._call import Remembered, compiling, is_loose, recorded
@@ -46,6 +46,7 @@ from pyptx.kernels._target import simulated
 
 __all__ = ["attention", "scaled_dot_product_attention"]
 
+SHORT = 128  # queries that short sequences have on average, those that lie behind each other
 ELSEWHERE = {  # names of arguments in torch, flash_attn and the like, and what to write instead
     **dict.fromkeys(("softmax_scale", "sm_scale"), "here it is scale"),
     **dict.fromkeys(("dropout_p", "dropout"), "leave it out, as there is no dropout"),
@@ -333,6 +334,9 @@ def _masked(q, k, v, mask, masks: Masks, sinks, lse: bool, out):
     if is_nothing(q, k):
         return of_nothing(q, k, v, *(beside or (None,)), lse, out)
     other = bool(choice.other_than_hopper(q))
+    if not other and any(share_keys(q, k, v, masks, False, compiling(q))):
+        call, given, options = in_parts(q, k, v, masks, beside, None, None, bias, strides, biased)
+        return given_back(call(*given, **options), lse, out)
     q, k, v = (packed(dense(each)) if other else dense(each) for each in (q, k, v))
     options = masks.options(width, keys - queries) | strides | {"together": 1}
     run = choice.made(
@@ -353,13 +357,7 @@ def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: b
     right, left, softcap = masks.flags
     options = masks.options(width, 0 if top_left else keys - queries)
     wide, wide_values = choice.rounded(width), choice.rounded(values)
-    # Comparisons of symbols choose; as values they would stay symbols.
-    # The difference follows from the two; where both are one symbol it is a number, and exported programs leave the symbol open.
-    few = keys - queries >= 496 and queries <= 16 and queries * per <= 128 and keys >= 512
-    few = True if few and not (top_left and right) else False  # noqa: SIM210
-    aligned = not left and (not (top_left and right) or queries == keys)
-    quicker = not traced and aligned and batch * shared * queries * keys > 0
-    quicker = quicker and are_quicker(batch, heads, shared, queries, keys, wide, wide_values, right)
+    few, quicker = share_keys(q, k, v, masks, top_left, traced)
     long = True if wide > 192 and queries > (2048 if right else 512) else False  # noqa: SIM210
     if not right:  # CTAs in pairs, if there is a tile for both
         long = long and not traced and -(-queries // 128) % 2 == 0
@@ -416,7 +414,8 @@ def _ragged(q, k, v, masks: Masks, sinks, cu_seqlens, lse: bool, deterministic: 
     q, k, v = (packed(dense(each)) if other else dense(each) for each in (q, k, v))
     width, values = q.shape[2], v.shape[2]
     square = True if width == values else False  # noqa: SIM210
-    key = (type_name(q), choice.rounded(width), choice.rounded(values), *masks.flags, True, square, None)
+    long = True if q.shape[0] > SHORT * (begins[0].shape[0] - 1) else False  # noqa: SIM210
+    key = (type_name(q), choice.rounded(width), choice.rounded(values), *masks.flags, long, square, None)
     run = choice.made(q, "choose", *key, True, bool(beside), _is_deterministic(q, deterministic), differentiable, other)
     tensors, sums, options = (q, k, v, *beside, *begins), (q.shape[1], q.shape[0]), masks.options(width, 0)
     if keep and differentiable:

@@ -88,6 +88,14 @@ def plan(width: int, values: int, right: bool, left: bool, softcap: bool, long: 
     return Forward(width, values, 80 if long else 64, 2, pairs=long and not right, **more, **masks)
 
 
+def short_plan(width: int, values: int, right: bool, left: bool, softcap: bool, _) -> Forward:
+    """How the forward for short sequences behind each other is cut: tiles of 64 queries, several CTAs to a multiprocessor."""
+    return Forward(
+        width, values, 64, 1, turns=False, own_output=False, resident=3 if width <= 64 else 2, right=right, left=left,
+        softcap=softcap,
+    )  # fmt: skip
+
+
 @functools.cache
 def forward_of(dtype, cut: Forward):
     return forward_kernel(dtype, cut)
@@ -112,7 +120,7 @@ def choose(
     elif small:
         forward = small_forward(name, width, values, *small[:3], *masks.values())
     else:
-        cut = plan(width, values, right, left, softcap, long)
+        cut = (short_plan if ragged and width <= 128 and not long else plan)(width, values, right, left, softcap, long)
         cut = dataclasses.replace(cut, sinks=sinks, **(ALONE if ragged else {}))
         forward = forward_of(TYPES[name], cut)
     if not differentiable:
@@ -195,8 +203,8 @@ def cached(name, width, values, narrow, right, left, softcap, ragged, paged, cou
 
 
 @functools.cache
-def few_queries(name, width, values, tall, right, left, softcap, page, counted):
-    masks = {"right": right, "left": left, "softcap": softcap}
+def few_queries(name, width, values, tall, right, left, softcap, page, counted, biased):
+    masks = {"right": right, "left": left, "softcap": softcap, "biased": biased}
     return decode_kernel(TYPES[name], Decode.of(width, values, tall, page=page, counted=counted, **masks))
 
 

@@ -9,9 +9,10 @@ import math
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg
-from pyptx.kernels._attention.forward import Shared, Warpgroup, fetch
-from pyptx.kernels._attention.plan import WIDE, Forward, options_of
+from pyptx.kernels._attention.forward import Shared, Warpgroup, beside_of, fetch
+from pyptx.kernels._attention.plan import BIAS, WIDE, Forward, options_of
 from pyptx.kernels._attention.tiles import Divisor, Tiles, apply, floor_divided, signed
+from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import divided, quotient
 from pyptx.types import f32, s32, u32, u64
 
@@ -49,26 +50,35 @@ class Decode(Forward):
             ("u32", name)
             for name in ("B", "HK", "R", "DV", "S", *(["T"] if self.page else [] if self.counted else ["N"]))
         ]
-        return [*sizes, ("u32", "queries"), *options_of(self)]
+        strides = [("u32", name) for name in BIAS] if self.biased else []
+        return [*sizes, *strides, ("u32", "queries"), *options_of(self)]
 
 
 def decode_kernel(dtype, plan: Decode):
-    """The kernel from (q, k, v), (q, k, v, lengths) or, with pages, (q, k, v, lengths, table) to (parts, sums).
+    """The kernel from (q, k, v), (q, k, v, lengths), with pages (q, k, v, lengths, table), or (q, k, v, bias) to (parts, sums).
 
     q (B, HK, R, D): R is the number of heads that share a head of K, times `queries`; row g * queries + i is query i of head g.
     k (B, HK, N, D), v (B, HK, N, DV), or pages: k (P, page, HK, D), v (P, page, HK, DV), table (B, T) s32.
     lengths (B) s32: the keys of each sequence.  parts (S, B, HK, R, DV) f32; sums (S, B, HK, R, 2) f32, as `combine_kernel` takes them.
-    If `right`, query i sees the keys up to i + shift, counted so that the last query sees all if shift is 0.
+    The bias is as `forward_kernel` takes it.  If `right`, query i sees the keys up to i + shift, counted so that the last query sees all if shift is 0.
     """
     def cache(width):
         if plan.page:
-            return Tile("P", plan.page, "HK", width, dtype, tma_box=(1, plan.page_rows, 1, WIDE), packed=False, tma_swizzle="128B")
+            box = (1, plan.page_rows, 1, WIDE)
+            return Tile("P", plan.page, "HK", width, dtype, tma_box=box, packed=False, tma_swizzle="128B")
         return Tile("B", "HK", "N", width, dtype, tma_box=(1, 1, plan.keys, WIDE), packed=False, tma_swizzle="128B")
 
-    made = kernel(
+    more = {"LENGTHS": Tile("B", s32)} if plan.counted else {}
+    more |= ({"TABLE": Tile("B", "T", s32)} if plan.page else {}) | beside_of(dtype, plan)
+
+    def body(Q, K, V, PARTS, SUMS, LENGTHS=None, TABLE=None, BIAS=None):
+        stretch = Stretch(plan, lengths=LENGTHS, table=TABLE, bias=BIAS)
+        write(plan, dtype, stretch, (Q, K, V), PARTS, SUMS)
+
+    return kernel(
         in_specs=(
             Tile("B", "HK", "R", "D", dtype, tma_box=(1, 1, plan.rows, WIDE), packed=False, tma_swizzle="128B"),
-            cache("D"), cache("DV"), *[Tile("B", s32)] * plan.counted, *[Tile("B", "T", s32)] * (plan.page > 0),
+            cache("D"), cache("DV"), *more.values(),
         ),
         out_specs=(Tile("S", "B", "HK", "R", "DV", f32), Tile("S", "B", "HK", "R", 2, f32, align=8)),
         raw_params=plan.scalars,
@@ -77,29 +87,7 @@ def decode_kernel(dtype, plan: Decode):
         reqntid=True,
         dependent_launch=True,
         arch="sm_90a",
-    )  # fmt: skip
-
-    if plan.page:
-
-        @made
-        def paged_decode_attention(Q, K, V, LENGTHS, TABLE, PARTS, SUMS):
-            write(plan, dtype, Stretch(plan, *ptx.global_ptrs(LENGTHS, TABLE)), (Q, K, V), PARTS, SUMS)
-
-        return paged_decode_attention
-
-    if plan.counted:
-
-        @made
-        def counted_decode_attention(Q, K, V, LENGTHS, PARTS, SUMS):
-            write(plan, dtype, Stretch(plan, *ptx.global_ptrs(LENGTHS)), (Q, K, V), PARTS, SUMS)
-
-        return counted_decode_attention
-
-    @made
-    def decode_attention(Q, K, V, PARTS, SUMS):
-        write(plan, dtype, Stretch(plan), (Q, K, V), PARTS, SUMS)
-
-    return decode_attention
+    )(with_tensors("decode_attention", ("Q", "K", "V", *more, "PARTS", "SUMS"), body))  # fmt: skip
 
 
 def write(plan: Decode, dtype, stretch, tensors, parts, sums):
@@ -126,8 +114,8 @@ def write(plan: Decode, dtype, stretch, tensors, parts, sums):
 class Stretch(Tiles):
     """The CTA's blocks of keys."""
 
-    def __init__(self, plan: Decode, lengths=None, table=None):
-        self.lengths, self.table = lengths, table
+    def __init__(self, plan: Decode, **tensors):
+        self.take(**tensors)
         ptx.griddepcontrol.wait()  # lengths and the table may come from the kernel before
         ptx.griddepcontrol.launch_dependents()
         super().__init__(plan)
@@ -170,6 +158,11 @@ class Stretch(Tiles):
 
     def query(self, row):
         return self.of_query.divided(row)[1]
+
+    def bias_at(self, row):
+        group, query = self.of_query.divided(row)
+        head = self.head * quotient(self.R, self.queries) + group
+        return self.row_of_bias(head, query)
 
     def sums_at(self, row):
         return self.line(row)

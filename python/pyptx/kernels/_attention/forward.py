@@ -64,9 +64,10 @@ def forward_kernel(dtype, plan: Forward, computes=None):
         out_specs=(Tile("B", "H", "M", "DV", dtype, align=16) if plan.direct else tile("H", "M", "DV", 64), sums),
         raw_params=plan.scalars,
         grid=(lambda H, M, P: grid(H, M, P=P)) if plan.ragged else (lambda B, H, M: grid(H, M, B)),
-        block=(128 * (plan.groups + 1), 1, 1),
+        block=(plan.threads, 1, 1),
         cluster=(2, 1, 1) if plan.pairs else None,
         reqntid=True,
+        raw_directives=(("minnctapersm", (plan.resident,)),) if plan.resident > 1 else (),
         dependent_launch=plan.ahead,
         batch=batch_of(plan),
         arch="sm_90a",
@@ -96,14 +97,17 @@ def write(plan: Forward, dtype, tiles, tensors, sums, computes=None):
     maps = [tensor.tma_desc() for tensor in (tensors[:3] if plan.direct else tensors)]
     out, lse = ptx.global_ptrs(tensors[3], sums)
     fetching, computing = plan.registers
-    with ptx.if_(group == 0):
-        ptx.setmaxnreg_dec(fetching)
-        with ptx.if_(tid == 0):
+    alone = plan.resident == 1
+    with ptx.if_(group == 0 if alone else group == plan.groups):
+        if alone:
+            ptx.setmaxnreg_dec(fetching)
+        with ptx.if_(tid == (0 if alone else 128 * plan.groups)):
             fetch(plan, shared, tiles, maps)
         tiles.beside_fetching(tid)
     with ptx.else_():
-        ptx.setmaxnreg_inc(computing)
-        (computes or Warpgroup)(plan, dtype, shared, tid & 127, group - 1).run(tiles, maps[-1], out, lse)
+        if alone:
+            ptx.setmaxnreg_inc(computing)
+        (computes or Warpgroup)(plan, dtype, shared, tid & 127, group - 1 if alone else group).run(tiles, maps[-1], out, lse)
     if plan.pairs:
         ptx.cluster.sync()  # the other CTA may still write to this one's memory, or arrive at its barriers
     ptx.ret()

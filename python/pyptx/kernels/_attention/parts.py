@@ -37,7 +37,7 @@ from pyptx.kernels._attention.cache import Cache
 from pyptx.kernels._attention.plan import MULTIPROCESSORS
 from pyptx.kernels._call import compiling
 
-__all__ = ["are_quicker", "given_back", "in_parts", "of_cache", "of_few_queries"]
+__all__ = ["given_back", "in_parts", "of_cache", "of_few_queries", "share_keys"]
 
 LEAST = 128  # keys of a part
 BYTES = 3.5e6  # that memory moves in a microsecond
@@ -65,8 +65,9 @@ def given_back(results: tuple, lse: bool, out):
     return (result, logs) if lse else result
 
 
-def in_parts(q, k, v, masks: Masks, beside, lengths=None, table=None):
-    """(a function of tensors, the tensors, its options), for `of_few_queries`: it returns the result and the log-sum-exp.  `beside`: sinks."""
+def in_parts(q, k, v, masks: Masks, beside, lengths=None, table=None, bias=None, strides=None, biased: int = 0):
+    """(a function of tensors, the tensors, its options), for `of_few_queries`: it returns the result and the log-sum-exp.  `beside`: sinks.
+    `bias`, `strides`, `biased`: as `bias_of` makes them of a mask."""
     paged = table is not None
     batch, heads, queries, width = (int(size) for size in q.shape)
     shared, values = int(k.shape[2 if paged else 1]), int(v.shape[3])
@@ -75,12 +76,13 @@ def in_parts(q, k, v, masks: Masks, beside, lengths=None, table=None):
     rows = heads // shared * queries
     tall = True if rows > 64 else False  # noqa: SIM210  (where the compiler traces, the comparison is a symbol)
     key = (type_name(q), choice.rounded(width), choice.rounded(values), tall, *masks.flags)
-    run = choice.made(q, "few_queries", *key, page, lengths is not None)
+    run = choice.made(q, "few_queries", *key, page, lengths is not None, biased)
     parts = _parts_of(q, batch * shared * _tiles(rows), most)
     combine = _combination(q, parts, batch * heads * queries, beside)
-    given = [packed(each) for each in (lengths, table) if each is not None]
+    given = [packed(each) for each in (lengths, table) if each is not None] + [bias] * bool(biased)
     call = functools.partial(_few_queries, run, combine, (batch, shared, rows, width), (parts, values, len(beside)))
-    return call, (dense(q), dense(k), dense(v), *given, *beside), {"queries": queries, **masks.options(width, 0)}
+    options = {"queries": queries, **(strides or {}), **masks.options(width, 0)}
+    return call, (dense(q), dense(k), dense(v), *given, *beside), options
 
 
 def _few_queries(run, combine, rows: tuple, cut: tuple, q, k, v, *more, queries: int, **options):
@@ -219,6 +221,20 @@ def _parts(tiles: int, keys: int) -> int:
         return waves * MULTIPROCESSORS / (tiles * parts) + 0.04 * waves + parts / 1000
 
     return min(range(1, max(1, min(64, keys // LEAST)) + 1), key=idle)
+
+
+def share_keys(q, k, v, masks: Masks, top_left: bool, traced: bool) -> tuple[bool, bool]:
+    """(whether so few rows meet so many keys that CTAs have to share the keys, whether those of Hopper are quicker if they do).  `traced`: sizes
+    may be symbols, whose comparisons choose; as values they would stay symbols."""
+    (batch, heads, queries, width), (_, shared, keys, _), values = q.shape, k.shape, v.shape[3]
+    per, (right, left, _) = heads // shared if shared else 1, masks.flags
+    # The difference follows from the two; where both are one symbol it is a number, and exported programs leave the symbol open.
+    few = keys - queries >= 496 and queries <= 16 and queries * per <= 128 and keys >= 512
+    few = True if few and not (top_left and right) else False  # noqa: SIM210
+    aligned = not left and (not (top_left and right) or queries == keys)
+    quicker = not traced and aligned and batch * shared * queries * keys > 0
+    sizes = choice.rounded(width), choice.rounded(values)
+    return few, quicker and are_quicker(batch, heads, shared, queries, keys, *sizes, right)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -64,6 +64,7 @@ class Forward:
     direct: bool = False  # the result goes from registers to memory, and each warpgroup has barriers for its q, so the next q comes sooner
     uneven: bool = False  # warpgroups without rows pass over their tile, and such tiles are spread over the CTAs
     biased: int = 0  # a tensor has a number for each query and key, which is added to the score: so many are loaded at a time, 1 or 2
+    resident: int = 1  # CTAs of a multiprocessor; if more than one, the thread that fetches has a warp and not a warpgroup beside it
     sinks: bool = False  # each head has a logit whose exponential is added to the sum
 
     size = 2  # bytes of an element of q, k, v
@@ -83,6 +84,10 @@ class Forward:
     @property
     def rows(self) -> int:
         return 64 * self.groups
+
+    @property
+    def threads(self) -> int:
+        return 128 * self.groups + (128 if self.resident == 1 else 32)
 
     @property
     def page_rows(self) -> int:

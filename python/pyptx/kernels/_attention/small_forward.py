@@ -135,8 +135,8 @@ class Head:
     def sums_at(self, row):
         return apply(u64, ptx.inst.mul.wide.u32, self.number, self.M) + row
 
-    def sink(self):
-        value = apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(self.sinks + self.head * 4))
+    def sink(self, head):
+        value = apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(self.sinks + head * 4))
         return apply(f32, ptx.inst.mul.rn.f32, value, LOG2_E)
 
 

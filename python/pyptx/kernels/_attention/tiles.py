@@ -163,6 +163,15 @@ class Tiles:
         """The number of the query in a row."""
         return row
 
+    def bias_at(self, row):
+        """Where the bias of a row begins, in what it is loaded by."""
+        return self.row_of_bias(self.head, row)
+
+    def row_of_bias(self, head, query):
+        at = apply(u64, ptx.inst.mul.wide.u32, self.batch, self.bias_batch)
+        ptx.inst.mad.wide.u32(at, head, self.bias_head, at)
+        return apply(u64, ptx.inst.mad.wide.u32, query, self.bias_query, at)
+
     def sums_at(self, row):
         """The index of a row in log-sum-exp."""
         return apply(u64, ptx.inst.mul.wide.u32, self.batch * self.H + self.head, self.M) + row
@@ -197,36 +206,32 @@ class Tiles:
 
 def sequence_of(tile, sequences, lane, bounds, rows: int):
     """(the sequence of a tile of `rows` rows, its place in the sequence), where sequences lie one behind the other.  Sequences are counted from
-    1; 0 means that there are fewer tiles.  The place of the last tile of a sequence is 0.  `bounds(number)`: the first row of a sequence, and
-    the one behind its last.
+    1; 0 means that the tile has no rows.  The place of the last tile of a sequence is found first.  `bounds(number)`: the first row of a
+    sequence, and the one behind its last.
 
-    All threads look for it, 32 sequences at a time: each lane counts the tiles of one."""
-    tiles, upto = reg.scalar(u32), reg.scalar(u32)
-    found = reg.scalar(u32, init=0)
-    for base in ptx.range_(reg.scalar(u32, init=0), sequences, 32):
-        mine = base + lane
-        ptx.inst.mov.u32(tiles, 0)
-        with ptx.if_(mine < sequences):
-            begin, end = bounds(mine)
-            ptx.inst.div.u32(tiles, end - begin + (rows - 1), rows)
-        ptx.inst.mov.u32(upto, tiles)
-        for distance in (1, 2, 4, 8, 16):
-            other, inside = reg.scalar(u32), reg.scalar(pred)
-            ptx.inst.shfl.sync.up.b32(other | inside, upto, distance, 0, 0xFFFFFFFF)
-            ptx.inst.add.u32(upto, upto, other, pred=inside)
-        beyond = ptx.warp.ballot(upto > tile, 0xFFFFFFFF)
-        with ptx.if_(beyond != 0):
-            first = apply(u32, ptx.inst.brev.b32, beyond)
-            ptx.inst.clz.b32(first, first)
-            number = base + first
-            before = apply(u32, ptx.inst.shfl.sync.idx.b32, upto - tiles, first, 31, 0xFFFFFFFF)
-            count = apply(u32, ptx.inst.shfl.sync.idx.b32, tiles, first, 31, 0xFFFFFFFF)
-            ptx.inst.mov.u32(found, number + 1)
-            place = reg.scalar(u32)
-            ptx.inst.sub.u32(place, before + count - 1, tile)
-            ptx.inst.mov.u32(base, sequences)
-        ptx.inst.sub.u32(tile, tile, apply(u32, ptx.inst.shfl.sync.idx.b32, upto, 31, 31, 0xFFFFFFFF), pred=beyond == 0)
-    return found, place
+    Tiles are counted so that sequence s begins with tile s + begin / rows, behind those of the sequences before, of which each has at most one
+    without rows.  So all threads search for the last sequence that begins before the tile, each lane in another place."""
+    first, count = reg.scalar(u32, init=0), apply(u32, ptx.inst.mov.u32, sequences)
+
+    def begin_of(sequence):
+        begin, end = bounds(sequence)
+        return sequence + quotient(begin, rows), end - begin
+
+    more = reg.scalar(pred)
+    with ptx.loop("nearer", pred=more):
+        step = (count + 31) >> 5
+        mine = lane * step
+        behind = reg.scalar(u32, init=0)
+        with ptx.if_(mine < count):
+            ptx.inst.selp.u32(behind, 1, 0, begin_of(first + mine)[0] <= tile)
+        before = apply(u32, ptx.inst.popc.b32, ptx.warp.ballot(behind != 0, 0xFFFFFFFF)) - 1
+        first += before * step
+        ptx.inst.min.u32(count, step, count - before * step)
+        ptx.inst.setp.gt.u32(more, count, 1)
+    begin, length = begin_of(first)
+    tiles, index = quotient(length + (rows - 1), rows), tile - begin
+    found = apply(u32, ptx.inst.selp.u32, first + 1, 0, index < tiles)
+    return found, tiles - 1 - index
 
 
 class RaggedTile(Tiles):
