@@ -26,7 +26,7 @@ GPU = pytest.param("cuda", marks=[pytest.mark.gpu, needs_hopper])
 devices = pytest.mark.parametrize("device", ["cpu", GPU])
 
 
-def reference(q, k, v, *, causal=False, window=None, softcap=None, scale=None, sinks=None):
+def reference(q, k, v, *, causal=False, window=None, softcap=None, scale=None, sinks=None, mask=None):
     """(o, lse) in the type of the inputs, (B, H, M, D)."""
     per = q.shape[1] // k.shape[1]
     k, v = (each.repeat_interleave(per, 1) for each in (k, v))
@@ -41,6 +41,10 @@ def reference(q, k, v, *, causal=False, window=None, softcap=None, scale=None, s
         hidden |= j > i
     if window is not None:
         hidden |= (j <= i - window) | (j >= i + window)
+    if mask is not None and mask.dtype != torch.bool:
+        scores = scores + mask.to(scores)
+    elif mask is not None:
+        hidden = hidden | ~mask
     scores = scores.masked_fill(hidden, -math.inf)
     if sinks is not None:  # a key more, whose value is 0
         scores = torch.cat([scores, sinks.to(scores)[None, :, None, None].expand(*scores.shape[:-1], 1)], -1)
@@ -239,16 +243,26 @@ def test_gradient_of_sequences(width, values, masks, deterministic, device):
 
 
 @devices
-def test_sequences_behind_each_other(device):
-    lengths = [5, 0, 70, 1]
+@pytest.mark.parametrize("short", [0, 1000], ids=["tiles of long ones", "of short ones"])
+@pytest.mark.parametrize(
+    ("lengths", "width", "masks"),
+    [
+        ([5, 0, 230, 1], 64, {"causal": True}),
+        ([0, 5, 140, 1], 128, {"window": 50}),
+        ([1, 0, 3, 70] * 18, 64, {}),  # more than the lanes of a warp
+    ],
+    ids=["causal", "window", "many"],
+)
+def test_sequences_behind_each_other(lengths, width, masks, short, device, monkeypatch):
+    monkeypatch.setattr(sys.modules["pyptx.kernels.attention"], "SHORT", short)
     begins = torch.tensor([0, *lengths]).cumsum(0).int()
     total = sum(lengths)
-    q, k, v = tensors(device, (total, 2, 64), (total, 1, 64), (total, 1, 64))
-    o, lse = kernels.attention(q, k, v, causal=True, cu_seqlens=begins.to(device), lse=True)
+    q, k, v = tensors(device, (total, 2, width), (total, 1, width), (total, 1, width))
+    o, lse = kernels.attention(q, k, v, cu_seqlens=begins.to(device), lse=True, **masks)
     for first, last in zip(begins[:-1], begins[1:], strict=True):
         if first < last:
             own = [each[first:last].transpose(0, 1)[None].double() for each in (q, k, v)]
-            agrees((o[first:last].transpose(0, 1)[None], lse[None, :, first:last]), reference(*own, causal=True))
+            agrees((o[first:last].transpose(0, 1)[None], lse[None, :, first:last]), reference(*own, **masks))
 
 
 @devices

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
@@ -12,7 +15,7 @@ import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 
-FP8 = torch.float8_e4m3fn
+FP8, PARTS = torch.float8_e4m3fn, sys.modules["pyptx.kernels._attention.parts"]
 
 
 def numbers(device, *values):
@@ -94,6 +97,72 @@ def test_pages_and_sequences_of_queries(page, masks, kind, device):
             agrees((o[a:b].transpose(0, 1)[None], lse[None, :, a:b]), want)
         else:
             assert torch.equal(o[a:b], torch.zeros_like(o[a:b]))
+
+
+@devices
+@pytest.mark.parametrize(
+    ("page", "heads", "shared", "width", "values", "masks", "kind"),
+    [
+        (16, 4, 1, 64, 64, {"causal": True}, torch.bfloat16),
+        (0, 4, 2, 128, 128, {"causal": True}, torch.bfloat16),
+        (8, 3, 1, 64, 40, {"window": 20}, torch.float16),
+        (64, 2, 2, 256, 256, {"causal": True, "window": 33}, torch.bfloat16),
+        (16, 8, 1, 192, 192, {"causal": True}, torch.float16),
+        (128, 6, 1, 128, 128, {"causal": True, "softcap": 3.0}, torch.bfloat16),
+    ],
+    ids=str,
+)
+def test_many_queries(page, heads, shared, width, values, masks, kind, device, monkeypatch):
+    """By tiles of the forward, whose rows are queries of several heads.  What lies behind the last key of a sequence is no number."""
+    monkeypatch.setattr(PARTS, "_have_many_queries", lambda *_: True)
+    counts, queries = [50, 1, 140, 0, 300], [30, 1, 140, 2, 65]
+    most, sequences = -(-max(counts) // (page or 1)), len(counts)
+    order = torch.randperm(sequences * most, generator=torch.Generator().manual_seed(1)) + 1
+    table = order.reshape(sequences, most).int()
+    sizes = (sequences * most + 1, page, shared) if page else (sequences, shared, max(counts))
+    q, k, v = tensors("cpu", (sum(queries), heads, width), (*sizes, width), (*sizes, values), dtype=kind)
+    own = []
+    for i, count in enumerate(counts):
+        lines = [each[table[i].long()].flatten(0, 1).transpose(0, 1) if page else each[i] for each in (k, v)]
+        own.append([each[None, :, :count].double() for each in lines])
+    for i, count in enumerate(counts):
+        for each in (k, v):
+            if page and count % page:
+                each[table[i, count // page], count % page :] = math.nan
+            elif not page:
+                each[i, :, count:] = math.nan
+    begins, sinks = torch.tensor([0, *queries]).cumsum(0).int(), torch.linspace(-1, 2, heads)
+    told = {"cu_seqlens": begins.to(device), "lengths": numbers(device, *counts), "sinks": sinks.to(device)}
+    told |= {"block_table": table.to(device)} if page else {}
+    with pyptx.simulator(check="all", raises=False) as run:
+        o, lse = (
+            each.cpu() for each in kernels.attention(*(x.to(device) for x in (q, k, v)), **told, **masks, lse=True)
+        )
+    assert [str(report) for report in run.reports] == []
+    for i, count in enumerate(counts):
+        a, b = int(begins[i]), int(begins[i + 1])
+        if count:
+            want = reference(q[a:b].transpose(0, 1)[None].double(), *own[i], sinks=sinks, **masks)
+            agrees((o[a:b].transpose(0, 1)[None], lse[None, :, a:b]), want)
+        else:
+            assert torch.equal(o[a:b], torch.zeros_like(o[a:b]))
+
+
+def test_which_sequences_have_many_queries():
+    """A CTA for each tile, if that is quicker: of many queries and of many sequences, in bf16."""
+    for sequences, queries, page, kind, many in (
+        (4, 512, 16, torch.bfloat16, True),
+        (64, 1, 16, torch.bfloat16, False),
+        (1, 64, 16, torch.bfloat16, False),
+        (64, 33, 16, torch.bfloat16, True),
+        (4, 512, 4, torch.bfloat16, False),
+        (4, 512, 16, FP8, False),
+    ):
+        q, k = torch.empty(sequences * queries, 32, 128, dtype=torch.bfloat16), torch.empty(9, page, 8, 128, dtype=kind)
+        begins = torch.arange(sequences + 1)
+        assert PARTS._have_many_queries(q, k, begins, torch.empty(sequences, 9)) is many
+        with kernels.simulated_target("sm_80"):
+            assert not PARTS._have_many_queries(q, k, begins, torch.empty(sequences, 9))
 
 
 @devices

@@ -62,6 +62,7 @@ def decode_kernel(dtype, plan: Decode):
     lengths (B) s32: the keys of each sequence.  parts (S, B, HK, R, DV) f32; sums (S, B, HK, R, 2) f32, as `combine_kernel` takes them.
     The bias is as `forward_kernel` takes it.  If `right`, query i sees the keys up to i + shift, counted so that the last query sees all if shift is 0.
     """
+
     def cache(width):
         if plan.page:
             box = (1, plan.page_rows, 1, WIDE)

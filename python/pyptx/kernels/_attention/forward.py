@@ -107,7 +107,9 @@ def write(plan: Forward, dtype, tiles, tensors, sums, computes=None):
     with ptx.else_():
         if alone:
             ptx.setmaxnreg_inc(computing)
-        (computes or Warpgroup)(plan, dtype, shared, tid & 127, group - 1 if alone else group).run(tiles, maps[-1], out, lse)
+        (computes or Warpgroup)(plan, dtype, shared, tid & 127, group - 1 if alone else group).run(
+            tiles, maps[-1], out, lse
+        )
     if plan.pairs:
         ptx.cluster.sync()  # the other CTA may still write to this one's memory, or arrive at its barriers
     ptx.ret()

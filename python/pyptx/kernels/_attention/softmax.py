@@ -201,7 +201,11 @@ class Softmax:
         query = signed(tiles.row + self.number * 64 + self.first_row + 8 * row)
         ptx.inst.min.s32(query, query, signed(tiles.M) - 1)
         ptx.inst.max.s32(query, query, 0)
-        at = tiles.bias + tiles.bias_at(apply(u32, ptx.inst.mov.b32, query)) * (2 * each) + apply(u64, ptx.inst.mul.wide.u32, apply(u32, ptx.inst.mov.b32, first), 2)
+        at = (
+            tiles.bias
+            + tiles.bias_at(apply(u32, ptx.inst.mov.b32, query)) * (2 * each)
+            + apply(u64, ptx.inst.mul.wide.u32, apply(u32, ptx.inst.mov.b32, first), 2)
+        )
         columns = [8 * group + i for group in range(plan.keys // 8) for i in range(0, 2, each)]
         load = ptx.inst.ld.global_.nc.b32 if each == 2 else ptx.inst.ld.global_.nc.b16
         for register, column in zip(into, columns, strict=True):
