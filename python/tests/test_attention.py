@@ -254,7 +254,7 @@ def test_gradient_of_sequences(width, values, masks, deterministic, device):
     ids=["causal", "window", "many"],
 )
 def test_sequences_behind_each_other(lengths, width, masks, short, device, monkeypatch):
-    monkeypatch.setattr(sys.modules["pyptx.kernels.attention"], "SHORT", short)
+    monkeypatch.setitem(sys.modules["pyptx.kernels.attention"].SHORT, width, short)
     begins = torch.tensor([0, *lengths]).cumsum(0).int()
     total = sum(lengths)
     q, k, v = tensors(device, (total, 2, width), (total, 1, width), (total, 1, width))

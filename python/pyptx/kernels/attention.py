@@ -38,7 +38,7 @@ from pyptx.kernels._attention.arguments import (
 from pyptx.kernels._attention.choice import plan
 from pyptx.kernels._attention.e4m3 import attention_of_e4m3, ragged_attention_of_e4m3
 from pyptx.kernels._attention.parts import given_back, in_parts, of_cache, of_few_queries, share_keys
-from pyptx.kernels._attention.plan import taken_together
+from pyptx.kernels._attention.plan import MULTIPROCESSORS, taken_together
 from pyptx.kernels._attention.small import small_sizes
 from pyptx.kernels._call import Remembered, compiling, is_loose, recorded
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
@@ -46,7 +46,7 @@ from pyptx.kernels._target import simulated
 
 __all__ = ["attention", "scaled_dot_product_attention"]
 
-SHORT = 128  # queries that short sequences have on average, those that lie behind each other
+SHORT = {64: 512, 128: 128, 192: 0, 256: 0}  # queries, and keys, that short sequences behind each other have on average, by width
 ELSEWHERE = {  # names of arguments in torch, flash_attn and the like, and what to write instead
     **dict.fromkeys(("softmax_scale", "sm_scale"), "here it is scale"),
     **dict.fromkeys(("dropout_p", "dropout"), "leave it out, as there is no dropout"),
@@ -361,6 +361,8 @@ def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: b
     long = True if wide > 192 and queries > (2048 if right else 512) else False  # noqa: SIM210
     if not right:  # CTAs in pairs, if there is a tile for both
         long = long and not traced and -(-queries // 128) % 2 == 0
+    if wide <= 64:
+        long = traced or not _is_better_of_small_tiles(batch * heads, queries)
     cut = plan(wide, wide_values, right, left, softcap, long)
     square = True if width == values else False  # noqa: SIM210
     small = None if traced else small_sizes(queries, keys, wide)
@@ -369,6 +371,12 @@ def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: b
     else:
         options["together"] = taken_together(cut, batch * heads, per, queries, keys, traced)
     return (type_name(q), wide, wide_values, right, left, softcap, long, square, small), options, few, quicker
+
+
+def _is_better_of_small_tiles(heads: int, queries: int) -> bool:
+    """Whether tiles of 128 queries leave the busiest CTA with as many as those of 192 do."""
+    small, large = (-(-heads * -(-queries // rows) // MULTIPROCESSORS) for rows in (128, 192))
+    return small <= large
 
 
 _planned_once = functools.lru_cache(maxsize=4096)(_planned)
@@ -414,8 +422,10 @@ def _ragged(q, k, v, masks: Masks, sinks, cu_seqlens, lse: bool, deterministic: 
     q, k, v = (packed(dense(each)) if other else dense(each) for each in (q, k, v))
     width, values = q.shape[2], v.shape[2]
     square = True if width == values else False  # noqa: SIM210
-    long = True if q.shape[0] > SHORT * (begins[0].shape[0] - 1) else False  # noqa: SIM210
-    key = (type_name(q), choice.rounded(width), choice.rounded(values), *masks.flags, long, square, None)
+    wide = choice.rounded(width)
+    most = SHORT[wide] * (begins[0].shape[0] - 1)
+    long = True if q.shape[0] > most or k.shape[0] > most else False  # noqa: SIM210
+    key = (type_name(q), wide, choice.rounded(values), *masks.flags, long, square, None)
     run = choice.made(q, "choose", *key, True, bool(beside), _is_deterministic(q, deterministic), differentiable, other)
     tensors, sums, options = (q, k, v, *beside, *begins), (q.shape[1], q.shape[0]), masks.options(width, 0)
     if keep and differentiable:

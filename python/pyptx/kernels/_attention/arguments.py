@@ -490,14 +490,24 @@ def bias_of(mask, q, k, v):
 
 def where(mask, q):
     """The bool mask as numbers of q's type: 0 for True, -inf for False."""
+    if hasattr(mask, "new_empty"):  # their logarithms, by one launch
+        return _logarithms(mask, q.dtype)
     zero, nothing = (filled(q, (1,) * 4, value, type_name(q)) for value in (0.0, -math.inf))
-    if hasattr(mask, "new_empty"):
-        return zero.where(mask, nothing)
     if hasattr(mask, "aval"):
         import jax.numpy as numpy
     else:
         import numpy
     return numpy.where(mask, zero, nothing)
+
+
+def _logarithms(mask, dtype):
+    import torch
+
+    from pyptx.frameworks.torch.call import is_transformed
+
+    if compiling(mask) or is_transformed():  # neither takes memory for a result
+        return mask.log().to(dtype)
+    return torch.log(mask, out=mask.new_empty(mask.shape, dtype=dtype))
 
 
 def with_even_rows(mask, shape):

@@ -80,11 +80,11 @@ def plan(width: int, values: int, right: bool, left: bool, softcap: bool, long: 
 
     Under a mask tiles differ in length, and `taken_together` shares them out.  For heads of more than 128 with a window, a CTA takes one
     tile, and the next CTA begins when one has ended.  For heads of more than 192, `long` sequences have larger blocks of keys, which masks
-    and lengths fill less well, and without a mask CTAs in pairs."""
+    and lengths fill less well, and without a mask CTAs in pairs; for heads of up to 64, larger tiles of queries."""
     masks = {"right": right, "left": left, "softcap": softcap, "ahead": True}
     if width <= 64:
         more = {"skips": right, "from_end": right, "joined": True, "uneven": True}
-        return Forward(width, values, 128, 3, tiles=2, **more, **masks)
+        return Forward(width, values, 128, 3 if long else 2, tiles=2, **more, **masks)
     if width <= 128:
         return Forward(width, values, 128, 2, tiles=2, joined=True, **masks)
     more = {"own_output": False, "direct": True, "skips": right, "ctas": 0 if right and left else MULTIPROCESSORS}
@@ -125,7 +125,7 @@ def choose(
     elif small:
         forward = small_forward(name, width, values, *small[:3], *masks.values())
     else:
-        cut = (short_plan if ragged and width <= 128 and not long else plan)(width, values, right, left, softcap, long)
+        cut = (short_plan if ragged and not long else plan)(width, values, right, left, softcap, long)
         cut = dataclasses.replace(cut, sinks=sinks, **(ALONE if ragged else {}))
         forward = forward_of(TYPES[name], cut)
     if not differentiable:
@@ -196,7 +196,7 @@ def transposition(columns: int, ragged: bool = False, begun: bool = False):
 
 @functools.cache
 def prefill(name, width, values, right, left, softcap, sinks, page, beside):
-    cut = dataclasses.asdict(plan(width, values, right, left, softcap, False)) | ALONE
+    cut = dataclasses.asdict(plan(width, values, right, left, softcap, width <= 64)) | ALONE
     return prefill_kernel(TYPES[name], Prefill(**cut | {"sinks": sinks}, page=page, beside=beside))
 
 

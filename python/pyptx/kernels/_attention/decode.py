@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._attention.forward import Shared, Warpgroup, beside_of, fetch
 from pyptx.kernels._attention.plan import BIAS, WIDE, Forward, options_of
+from pyptx.kernels._attention.small_forward import resident
 from pyptx.kernels._attention.tiles import Divisor, Tiles, apply, floor_divided, signed
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import divided, quotient
@@ -69,6 +70,8 @@ def decode_kernel(dtype, plan: Decode):
             return Tile("P", plan.page, "HK", width, dtype, tma_box=box, packed=False, tma_swizzle="128B")
         return Tile("B", "HK", "N", width, dtype, tma_box=(1, 1, plan.keys, WIDE), packed=False, tma_swizzle="128B")
 
+    threads = 128 * (plan.groups + 1)
+    together = resident(plan.bytes, threads, 128)  # CTAs of a multiprocessor; with a bias ptxas would take registers for one
     more = {"LENGTHS": Tile("B", s32)} if plan.counted else {}
     more |= ({"TABLE": Tile("B", "T", s32)} if plan.page else {}) | beside_of(dtype, plan)
 
@@ -84,8 +87,9 @@ def decode_kernel(dtype, plan: Decode):
         out_specs=(Tile("S", "B", "HK", "R", "DV", f32), Tile("S", "B", "HK", "R", 2, f32, align=8)),
         raw_params=plan.scalars,
         grid=lambda S, B, HK, R: (B * HK, S, -(-R // plan.rows)),
-        block=(128 * (plan.groups + 1), 1, 1),
+        block=(threads, 1, 1),
         reqntid=True,
+        raw_directives=(("minnctapersm", (together,)),) if together > 1 else (),
         dependent_launch=True,
         arch="sm_90a",
     )(with_tensors("decode_attention", ("Q", "K", "V", *more, "PARTS", "SUMS"), body))  # fmt: skip

@@ -194,25 +194,25 @@ class Softmax:
                 self._load_bias(row, self.bias[row], index, tail=True)
 
     def _load_bias(self, row: int, into, index, there_is=None, tail: bool = False):
-        """Starts to load a row's bias of a block, if the predicate `there_is` holds.  Rows that do not exist load that of the nearest one that
-        does.  `tail`: whether some of the keys may not exist."""
+        """Starts to load a row's bias of a block, if the row exists and the predicate `there_is` holds.  `tail`: whether some of the keys may
+        not exist."""
         plan, tiles, each = self.plan, self.tiles, self.plan.biased
         first = index * plan.keys + signed(self.first_column)
-        query = signed(tiles.row + self.number * 64 + self.first_row + 8 * row)
-        ptx.inst.min.s32(query, query, signed(tiles.M) - 1)
-        ptx.inst.max.s32(query, query, 0)
-        at = (
-            tiles.bias
-            + tiles.bias_at(apply(u32, ptx.inst.mov.b32, query)) * (2 * each)
-            + apply(u64, ptx.inst.mul.wide.u32, apply(u32, ptx.inst.mov.b32, first), 2)
-        )
+        query = tiles.row + self.number * 64 + self.first_row + 8 * row
+        exists = query < tiles.M
+        if tail:
+            end = apply(s32, ptx.inst.selp.s32, signed(tiles.N), 0, exists)
+        else:
+            there_is = there_is & exists
+        of_keys = apply(u64, ptx.inst.mul.wide.u32, apply(u32, ptx.inst.mov.b32, first), 2)
+        at = tiles.bias + tiles.bias_at(query) * (2 * each) + of_keys
         columns = [8 * group + i for group in range(plan.keys // 8) for i in range(0, 2, each)]
         load = ptx.inst.ld.global_.nc.b32 if each == 2 else ptx.inst.ld.global_.nc.b16
         for register, column in zip(into, columns, strict=True):
             there = ptx.addr(at, 2 * column)
-            load(register, there, pred=first + (column + each) <= signed(tiles.N) if tail else there_is)
+            load(register, there, pred=first + (column + each) <= end if tail else there_is)
             if tail and each == 2:  # the last key of an odd number
-                one, alone = reg.scalar(b16, init=0), first + (column + 1) == signed(tiles.N)
+                one, alone = reg.scalar(b16, init=0), first + (column + 1) == end
                 ptx.inst.ld.global_.nc.b16(one, there, pred=alone)
                 ptx.inst.mov.b32(register, [one, one], pred=alone)
 
