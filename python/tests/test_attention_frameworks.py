@@ -270,6 +270,29 @@ def test_compiled_without_gradients_few_queries_share_their_keys(dynamic):
     assert len(compiled(True, True)) == 1
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_compiled_masks_of_few_queries_and_caches_of_many(dynamic):
+    """Sizes may be symbols, which choose kernels by comparisons alone."""
+    q, k = tensors("cpu", (2, 4, 1, 64), (2, 2, 700, 64))
+    mask = torch.rand(2, 1, 1, 700) > 0.3
+    rows, pages = tensors("cpu", (200, 4, 64), (9, 16, 2, 64))
+    table, counts, begins = (
+        torch.arange(8).reshape(2, 4).int() + 1,
+        torch.tensor([60, 50]).int(),
+        torch.tensor([0, 90, 200]).int(),
+    )
+    calls = (
+        (lambda q, k: kernels.attention(q, k, k, mask=mask), (q, k)),
+        (lambda q, k: kernels.attention(q, k, k, cu_seqlens=begins, lengths=counts, block_table=table), (rows, pages)),
+    )
+    for call, given in calls:
+        torch._dynamo.reset()
+        with kernels.simulated_target("sm_90a"):
+            near(
+                torch.compile(call, backend="aot_eager", fullgraph=True, dynamic=dynamic)(*given), call(*given).double()
+            )
+
+
 def test_gradients_around_what_was_compiled_without_them():
     """torch.func.grad does not show in the tensors, only in its state."""
     q, k = tensors("cpu", (1, 2, 1, 64), (1, 2, 1024, 64))

@@ -20,6 +20,7 @@ from pyptx.kernels._attention.plan import taken_together  # noqa: E402
 from pyptx.kernels._attention.transposed import transpose_kernel  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
 
+ATTENTION = sys.modules["pyptx.kernels.attention"]
 CHOICE, PARTS = (sys.modules[f"pyptx.kernels._attention.{name}"] for name in ("choice", "parts"))
 FP8 = torch.float8_e4m3fn
 
@@ -42,6 +43,8 @@ def cut(width: int, causal: bool, **more):
         cut(128, False, joined=True, pairs=True),
         cut(64, False, ctas=3),
         cut(64, True, uneven=False),
+        cut(64, True, groups=2),
+        cut(64, False, groups=2),
         cut(192, True),
         cut(256, False),
         cut(256, False, keys=64, pairs=False),
@@ -216,3 +219,19 @@ def test_keys_in_parts(width, values, queries, more):
     assert ((lse.double() - sums).abs() < 1e-3).all()
     again, _ = kernels.attention(q, k, v, lse=True, **more)  # by the call that is remembered
     assert torch.equal(again, o)
+
+
+def test_tiles_of_128_queries():
+    """Heads of up to 64 have tiles of 192 queries, and of 128 where the busiest of 132 CTAs has as many of them."""
+    for heads, queries, small in (
+        (16, 2048, True),
+        (20, 4096, False),
+        (128, 1024, False),
+        (1, 32768, True),
+        (8, 1024, True),
+    ):
+        q = k = v = ATTENTION.Described((1, heads, queries, 64), torch.bfloat16)
+        for causal in (False, True):
+            key, *_ = ATTENTION._planned(q, k, v, ATTENTION.Masks(causal, None, None, None), False)
+            cut = CHOICE.plan(*key[1:7])
+            assert cut.rows == (128 if small else 192)

@@ -146,9 +146,9 @@ def _combination(q, parts: int, lines: int, beside):
 def _of_long_queries(q, k, v, masks: Masks, beside, begins, lengths, table, lse: bool, out):
     """Attention of sequences of many queries, one behind the other, against a cache, on Hopper."""
     heads, width = int(q.shape[1]), int(q.shape[2])
-    page, shared = (0, int(k.shape[1])) if table is None else (int(k.shape[1]), int(k.shape[2]))
+    page, shared = (0, int(k.shape[1])) if table is None else (1 << log2(k.shape[1]), int(k.shape[2]))
     sizes = choice.rounded(width), choice.rounded(v.shape[3])
-    of_rows = math.gcd(heads // shared, 64)
+    of_rows = next(each for each in (64, 32, 16, 8, 4, 2, 1) if heads // shared % each == 0)  # also of symbols
     run = choice.made(q, "prefill", type_name(q), *sizes, *masks.flags, bool(beside), page, of_rows)
     given = [packed(each) for each in (begins, lengths, table) if each is not None]
     tensors = (dense(q), dense(k), dense(v), *beside, *given)
