@@ -34,6 +34,7 @@ MASKED = (  # batch, heads, heads of K, queries, keys, elements of a head; the m
     (1, 32, 32, 1, 4096, 128, "keys"), (64, 16, 16, 1, 1024, 64, "keys"), (1, 32, 8, 1, 8192, 128, "keys"), (8, 32, 8, 1, 2048, 128, "keys"),
     (1, 32, 8, 16, 4096, 128, "tree"), (1, 16, 16, 128, 2048, 64, "added"), (1, 32, 8, 2048, 2048, 128, "keys"),
     (1, 32, 32, 2048, 2048, 128, "slopes"), (2, 16, 16, 2048, 2048, 64, "keys"), (32, 8, 8, 64, 64, 64, "of bool"), (256, 4, 4, 49, 49, 32, "added"),
+    (32, 12, 12, 128, 128, 64, "keys"),
 )  # fmt: skip
 DRAWN = random.Random(1)
 LENGTHS = {  # of queries and keys

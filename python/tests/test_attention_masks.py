@@ -57,6 +57,8 @@ def masks(batch, heads, queries, keys, kind):
         ((1, 1, 1, 70, 201, 256), torch.bfloat16),
         ((1, 2, 1, 1, 1500, 40), torch.bfloat16),
         ((2, 8, 2, 5, 701, 128), torch.float16),
+        ((3, 2, 1, 49, 49, 32), torch.float16),
+        ((1, 2, 2, 100, 127, 128), torch.bfloat16),
         ((1, 4, 1, 20, 1300, 192), torch.bfloat16),
     ],
 )

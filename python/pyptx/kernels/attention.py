@@ -46,7 +46,12 @@ from pyptx.kernels._target import simulated
 
 __all__ = ["attention", "scaled_dot_product_attention"]
 
-SHORT = {64: 512, 128: 128, 192: 0, 256: 0}  # queries, and keys, that short sequences behind each other have on average, by width
+SHORT = {
+    64: 512,
+    128: 128,
+    192: 0,
+    256: 0,
+}  # queries, and keys, that short sequences behind each other have on average, by width
 ELSEWHERE = {  # names of arguments in torch, flash_attn and the like, and what to write instead
     **dict.fromkeys(("softmax_scale", "sm_scale"), "here it is scale"),
     **dict.fromkeys(("dropout_p", "dropout"), "leave it out, as there is no dropout"),
@@ -338,11 +343,12 @@ def _masked(q, k, v, mask, masks: Masks, sinks, lse: bool, out):
         call, given, options = in_parts(q, k, v, masks, beside, None, None, bias, strides, biased)
         return given_back(call(*given, **options), lse, out)
     q, k, v = (packed(dense(each)) if other else dense(each) for each in (q, k, v))
-    options = masks.options(width, keys - queries) | strides | {"together": 1}
+    wide = choice.rounded(width)
+    small = None if other or compiling(q) else small_sizes(queries, keys, wide)
+    options = masks.options(width, keys - queries) | strides | ({} if small else {"together": 1})
     run = choice.made(
-        q, "masked", type_name(q), choice.rounded(width), choice.rounded(values), *masks.flags, bool(beside), other,
-        biased,
-    )  # fmt: skip
+        q, "masked", type_name(q), wide, choice.rounded(values), *masks.flags, bool(beside), other, biased, small
+    )
     return result_of(run, (q, k, v, bias, *beside), options, q.shape[:-1], lse, out, not other)
 
 

@@ -145,7 +145,9 @@ def derivative(
 
 
 @functools.cache
-def masked(name, width, values, right, left, softcap, sinks, mma: bool, biased: int):
+def masked(name, width, values, right, left, softcap, sinks, mma: bool, biased: int, small: tuple | None):
+    if small:
+        return small_forward(name, width, values, *small, right, left, softcap, sinks, biased)
     masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks, "biased": biased}
     if mma:
         return mma_attention_kernel(TYPES[name], Mma.of(width, values, **masks))

@@ -5,13 +5,13 @@ each 64 queries, which multiplies once and once again.  Several CTAs share a mul
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._attention.forward import descriptor
-from pyptx.kernels._attention.plan import K_MAJOR, WIDE, options_of
+from pyptx.kernels._attention.forward import beside_of, descriptor
+from pyptx.kernels._attention.plan import BIAS, K_MAJOR, WIDE, options_of
 from pyptx.kernels._attention.results import stage_halves
 from pyptx.kernels._attention.softmax import Softmax
-from pyptx.kernels._attention.tiles import apply, take_scalars
+from pyptx.kernels._attention.tiles import Tiles, apply, take_scalars
 from pyptx.kernels._epilogue import with_tensors
-from pyptx.kernels._registers import LOG2_E, divided, quotient, smem_address
+from pyptx.kernels._registers import divided, quotient, smem_address
 from pyptx.types import b32, f32, s32, u32, u64
 
 __all__ = ["Shared", "SmallForward", "resident", "small_forward_kernel"]
@@ -37,8 +37,9 @@ class SmallForward:
     left: bool = False
     softcap: bool = False
     sinks: bool = False
+    biased: int = 0  # as in `Forward`
 
-    slack, margin, biased = 0.0, 0.0, False  # of `Softmax`, which sees one block
+    slack, margin = 0.0, 0.0  # of `Softmax`, which sees one block
 
     @property
     def rows(self) -> int:
@@ -72,17 +73,17 @@ class SmallForward:
 
     @property
     def scalars(self) -> list:
-        return [*(("u32", name) for name in ("H", "HK", "M", "N")), *options_of(self)]
+        sizes = ("H", "HK", "M", "N", *(BIAS if self.biased else ()))
+        return [*(("u32", name) for name in sizes), *options_of(self)]
 
 
 def small_forward_kernel(dtype, plan: SmallForward):
-    """The kernel from (q, k, v), and sinks if there are, to (o, log-sum-exp), as `forward_kernel` takes and returns them."""
+    """The kernel from (q, k, v), a bias and sinks if there are, to (o, log-sum-exp), as `forward_kernel` takes and returns them."""
 
-    def body(Q, K, V, OUT, LSE, SINKS=None):
+    def body(Q, K, V, OUT, LSE, BIAS=None, SINKS=None):
         shared, head = Shared(plan, dtype), Head(plan)
         (lse,) = ptx.global_ptrs(LSE)
-        if plan.sinks:
-            (head.sinks,) = ptx.global_ptrs(SINKS)
+        head.take(bias=BIAS, sinks=SINKS)
         *maps, o_map = (each.tma_desc() for each in (Q, K, V, OUT))
         thread = reg.from_(ptx.special.tid.x(), u32)
         with ptx.if_(thread == 0):
@@ -100,11 +101,11 @@ def small_forward_kernel(dtype, plan: SmallForward):
     def tile(heads, length, width, rows):
         return Tile("B", heads, length, width, dtype, tma_box=(1, 1, rows, WIDE), packed=False, tma_swizzle="128B")
 
-    sinks = {"SINKS": Tile("H", f32)} if plan.sinks else {}
+    more = beside_of(dtype, plan)
     return kernel(
         in_specs=(
             tile("H", "M", "D", plan.rows), tile("HK", "N", "D", plan.keys), tile("HK", "N", "DV", plan.keys),
-            *sinks.values(),
+            *more.values(),
         ),
         out_specs=(tile("H", "M", "DV", 64), Tile("B", "H", "M", f32)),
         raw_params=plan.scalars,
@@ -113,15 +114,16 @@ def small_forward_kernel(dtype, plan: SmallForward):
         reqntid=True,
         raw_directives=(("minnctapersm", (plan.together,)),),
         dependent_launch=True,
-        batch="B",
+        batch=None if plan.biased else "B",
         arch="sm_90a",
-    )(with_tensors("attention_small", ("Q", "K", "V", *sinks, "OUT", "LSE"), body))  # fmt: skip
+    )(with_tensors("attention_small", ("Q", "K", "V", *more, "OUT", "LSE"), body))  # fmt: skip
 
 
 class Head:
     """The CTA's head, its only tile, and the sizes and options of the call."""
 
     row = 0
+    take, bias_at, row_of_bias, sink = Tiles.take, Tiles.bias_at, Tiles.row_of_bias, Tiles.sink
 
     def __init__(self, plan: SmallForward):
         take_scalars(self, plan.scalars)
@@ -134,10 +136,6 @@ class Head:
 
     def sums_at(self, row):
         return apply(u64, ptx.inst.mul.wide.u32, self.number, self.M) + row
-
-    def sink(self, head):
-        value = apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(self.sinks + head * 4))
-        return apply(f32, ptx.inst.mul.rn.f32, value, LOG2_E)
 
 
 class Shared:
@@ -173,6 +171,8 @@ class SmallWarpgroup(Softmax):
         self.scores, self.out = reg.array(f32, plan.keys // 2), reg.array(f32, plan.values // 2)
         self.p = [reg.scalar(b32) for _ in range(plan.keys // 4)]
         self._make_rows()
+        if plan.blocks > 1:
+            self.bias = []  # is loaded where it is added: there are no registers for it before
         self.mine = shared.base + number * (64 * 128)
         self.q, self.k = descriptor(self.mine, K_MAJOR), descriptor(shared.base + plan.at_k, K_MAJOR)
         self.v = descriptor(shared.base + plan.at_v, K_MAJOR & ~0xFFFF0000 | plan.keys * 8 << 16)
@@ -183,6 +183,8 @@ class SmallWarpgroup(Softmax):
         plan, kind = self.plan, self.dtype
         self._set_scale()
         self._reset_rows()
+        block = reg.scalar(s32, init=0)
+        self._begin_bias(block)
         ptx.mbarrier.wait(self.shared.full[0], 0)
         ptx.wgmma.fence()
         for step in range(plan.width // 16):
@@ -194,7 +196,7 @@ class SmallWarpgroup(Softmax):
             ptx.wgmma.mma_async((64, plan.keys, 16), f32, kind, kind, self.scores, q, k, scale_d=step > 0)
         ptx.wgmma.commit_group()
         ptx.wgmma.wait_group(0)
-        self._softmax(reg.scalar(s32, init=0), plan.right or plan.left or not plan.whole)
+        self._softmax(block, plan.right or plan.left or not plan.whole)
         self._pack()
         ptx.mbarrier.wait(self.shared.full[1], 0)
         ptx.wgmma.fence()
@@ -208,6 +210,9 @@ class SmallWarpgroup(Softmax):
         for i, each in enumerate(self.out):
             ptx.inst.mul.rn.f32(each, each, factors[i // 2 % 2])
         self._store(o_map)
+
+    def _load_next_bias(self, row: int, into, index):
+        """There is no other block."""
 
     def _store(self, o_map):
         """In place of q, which this warpgroup alone has read."""

@@ -227,7 +227,10 @@ class Softmax:
             for score, bias in zip(self._of_row(row), values, strict=True):
                 ptx.inst.fma.rn.f32(score, bias, inverse, score)
             if self.bias:
-                self._load_bias(row, into, index - 1, index > self.tiles.first)
+                self._load_next_bias(row, into, index)
+
+    def _load_next_bias(self, row: int, into, index):
+        self._load_bias(row, into, index - 1, index > self.tiles.first)
 
     def _registers_of_bias(self) -> list:
         """For the bias of a row."""
