@@ -170,19 +170,34 @@ def attention(q_shape, k_shape, backward=True, dtype=torch.bfloat16, **options):
     return call
 
 
-def masked(device):
-    q, k, v = (half(device, 1, 2, 70, 64) for _ in range(3))
-    return [kernels.attention(q, k, v, mask=torch.ones(70, 70, dtype=torch.bool, device=device).tril())]
+def masked(queries: int, keys: int):
+    def call(device):
+        q, k, v = (half(device, 1, 2, length, 64) for length in (queries, keys, keys))
+        mask = torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+        return [kernels.attention(q, k, v, mask=mask)]
+
+    return call
 
 
-def sequences(device):
-    given = [half(device, 75, 2, 64) for _ in range(3)]
-    return with_gradients(kernels.attention, given, cu_seqlens=numbers(device, 0, 5, 5, 75), causal=True)[:1]
+def sequences(*begins: int):
+    def call(device):
+        given = [half(device, begins[-1], 2, 64) for _ in range(3)]
+        return with_gradients(kernels.attention, given, cu_seqlens=numbers(device, *begins), causal=True)[:1]
+
+    return call
 
 
 def pages(device):
     given = half(device, 1, 4, 1, 64), *(half(device, 3, 16, 2, 64) for _ in range(2))
     return [kernels.attention(*given, lengths=numbers(device, 40), block_table=numbers(device, 1, 0, 2)[None])]
+
+
+def many_queries_of_pages(device):
+    """So many that tiles of the forward take them, of 132 and more in all."""
+    given = half(device, 160, 68, 64), *(half(device, 3, 16, 34, 64) for _ in range(2))
+    table, counts = numbers(device, 1, 0, 2, 0)[:, None], numbers(device, 16, 3, 0, 9)
+    begins = numbers(device, 0, 40, 80, 120, 160)
+    return [kernels.attention(*given, cu_seqlens=begins, lengths=counts, block_table=table, causal=True)]
 
 
 EVERY = {
@@ -280,12 +295,15 @@ EVERY = {
     "attention, heads in parts": attention((1, 8, 200, 64), (1, 1, 200, 64), causal=True),
     "attention, 256, heads in parts": attention((1, 8, 70, 256), (1, 1, 70, 256)),
     "attention, 256 in pairs": attention((1, 2, 200, 256), (1, 1, 200, 256), backward=False),
-    "attention, a mask": masked,
+    "attention, a mask": masked(150, 170),
+    "attention, a mask of short sequences": masked(70, 70),
+    "attention, a mask of few queries": masked(3, 700),
     "attention, e4m3": attention((1, 2, 200, 128), (1, 2, 200, 128), backward=False, dtype=E4M3),
     "attention, a fixed order": attention((1, 2, 70, 64), (1, 1, 200, 64), deterministic=True),
     "attention, decoding": attention((1, 4, 1, 64), (1, 2, 500, 64), backward=False),
-    "attention, sequences": sequences,
+    "attention, sequences": sequences(0, 5, 5, 75),
     "attention, pages": pages,
+    "attention, many queries of pages": many_queries_of_pages,
 }
 # What the simulator takes too long for: copies to other rows are for large products, CTAs go over many rows in waves, products have many tiles.
 LARGE = {
@@ -300,6 +318,7 @@ LARGE = {
     "matmul, many tiles": product(1500, 2000, 1000, more=("bias", "residual"), activation="gelu"),
     "matmul, fp8 with scales of blocks, many tiles": of_type(E4M3, 1500, 4000, 1024, scales="block"),
     "matmul, 8192 rows by few columns": of_type(torch.bfloat16, 8192, 8, 4096),
+    "attention, long sequences": sequences(0, 700, 1300, 2200),
 }
 
 
