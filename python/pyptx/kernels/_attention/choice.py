@@ -32,12 +32,7 @@ from pyptx.types import bf16
 __all__ = ["e4m3_plan", "made", "other_than_hopper", "plan", "rounded"]
 
 PLAIN = dict.fromkeys(("skips", "from_end", "joined", "pairs", "direct", "uneven"), False)  # one tile after the other
-ALONE = PLAIN | {
-    "ragged": True,
-    "ctas": 0,
-    "tiles": 1,
-    "ahead": False,
-}  # a CTA for each tile of sequences behind each other
+ALONE = PLAIN | {"ragged": True, "ctas": 0, "tiles": 1, "ahead": False}  # each tile of sequences has a CTA
 MADE = types.SimpleNamespace()
 
 

@@ -71,9 +71,7 @@ def decode_kernel(dtype, plan: Decode):
         return Tile("B", "HK", "N", width, dtype, tma_box=(1, 1, plan.keys, WIDE), packed=False, tma_swizzle="128B")
 
     threads = 128 * (plan.groups + 1)
-    together = resident(
-        plan.bytes, threads, 128
-    )  # CTAs of a multiprocessor; with a bias ptxas would take registers for one
+    together = resident(plan.bytes, threads, 128)  # CTAs; with a bias, ptxas would take registers for one
     more = {"LENGTHS": Tile("B", s32)} if plan.counted else {}
     more |= ({"TABLE": Tile("B", "T", s32)} if plan.page else {}) | beside_of(dtype, plan)
 

@@ -98,18 +98,18 @@ def write(plan: Forward, dtype, tiles, tensors, sums, computes=None):
     out, lse = ptx.global_ptrs(tensors[3], sums)
     fetching, computing = plan.registers
     alone = plan.resident == 1
-    with ptx.if_(group == 0 if alone else group == plan.groups):
+    fetcher = 0 if alone else plan.groups
+    with ptx.if_(group == fetcher):
         if alone:
             ptx.setmaxnreg_dec(fetching)
-        with ptx.if_(tid == (0 if alone else 128 * plan.groups)):
+        with ptx.if_(tid == 128 * fetcher):
             fetch(plan, shared, tiles, maps)
         tiles.beside_fetching(tid)
     with ptx.else_():
         if alone:
             ptx.setmaxnreg_inc(computing)
-        (computes or Warpgroup)(plan, dtype, shared, tid & 127, group - 1 if alone else group).run(
-            tiles, maps[-1], out, lse
-        )
+        number = group - 1 if alone else group
+        (computes or Warpgroup)(plan, dtype, shared, tid & 127, number).run(tiles, maps[-1], out, lse)
     if plan.pairs:
         ptx.cluster.sync()  # the other CTA may still write to this one's memory, or arrive at its barriers
     ptx.ret()

@@ -148,24 +148,32 @@ def _of_long_queries(q, k, v, masks: Masks, beside, begins, lengths, table, lse:
     heads, width = int(q.shape[1]), int(q.shape[2])
     page, shared = (0, int(k.shape[1])) if table is None else (1 << log2(k.shape[1]), int(k.shape[2]))
     sizes = choice.rounded(width), choice.rounded(v.shape[3])
-    of_rows = next(each for each in (64, 32, 16, 8, 4, 2, 1) if heads // shared % each == 0)  # also of symbols
-    run = choice.made(q, "prefill", type_name(q), *sizes, *masks.flags, bool(beside), page, of_rows)
+    run = choice.made(
+        q, "prefill", type_name(q), *sizes, *masks.flags, bool(beside), page, _heads_of_a_tile(heads // shared)
+    )
     given = [packed(each) for each in (begins, lengths, table) if each is not None]
     tensors = (dense(q), dense(k), dense(v), *beside, *given)
     return result_of(run, tensors, masks.options(width, 0), (heads, q.shape[0]), lse, out)
 
 
+def _heads_of_a_tile(per: int) -> int:
+    """How many of the heads that share keys are rows of a tile of `_of_long_queries`.  `per` may be a symbol."""
+    return next(each for each in (64, 32, 16, 8, 4, 2, 1) if per % each == 0)
+
+
 def _have_many_queries(q, k, cu_seqlens, table) -> bool:
     """Whether `_of_long_queries` takes such sequences, and is quicker than `of_cache`, by docs/performance/attention.md: a tile of 128 rows
-    takes as long as two of 16, and the multiprocessors wait for the last one.  How long each sequence is, the host does not know."""
+    takes 1.5 times as long as one of 16, and the multiprocessors wait for the last one.  How long each sequence is, the host does not know."""
     if choice.other_than_hopper(q) or type_name(k) not in TYPES or (table is not None and k.shape[1] < 8):
         return False
     sequences, (queries, heads, _), shared = cu_seqlens.shape[0] - 1, q.shape, k.shape[1 if table is None else 2]
     if compiling(q):  # sizes may be symbols
         return True if queries >= 32 * sequences else False  # noqa: SIM210
-    mean = queries * (heads // shared) / sequences  # rows
-    tiles = sequences * shared * math.ceil(mean / 128)
-    return 2 * math.ceil(tiles / MULTIPROCESSORS) * MULTIPROCESSORS <= sequences * shared * math.ceil(mean / 16)
+    per, mean = heads // shared, queries / sequences
+    beside = _heads_of_a_tile(per)
+    tiles = sequences * heads // beside * math.ceil(mean * beside / 128)
+    rounds = math.ceil(tiles / MULTIPROCESSORS)
+    return 1.5 * rounds * MULTIPROCESSORS <= sequences * shared * math.ceil(mean * per / 16)
 
 
 def _widened_queries(q, scales, ragged: bool):
