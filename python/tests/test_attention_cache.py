@@ -155,7 +155,7 @@ def test_which_sequences_have_many_queries():
         (64, 1, 16, torch.bfloat16, False),
         (1, 64, 16, torch.bfloat16, False),
         (64, 33, 16, torch.bfloat16, True),
-        (8, 16, 16, torch.bfloat16, True),
+        (8, 16, 16, torch.bfloat16, False),
         (8, 4, 16, torch.bfloat16, False),
         (4, 512, 4, torch.bfloat16, False),
         (4, 512, 16, FP8, False),

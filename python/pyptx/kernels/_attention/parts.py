@@ -163,7 +163,7 @@ def _heads_of_a_tile(per: int) -> int:
 
 def _have_many_queries(q, k, cu_seqlens, table) -> bool:
     """Whether `_of_long_queries` takes such sequences, and is quicker than `of_cache`, by docs/performance/attention.md: a tile of 128 rows
-    takes 1.5 times as long as one of 16, and the multiprocessors wait for the last one.  How long each sequence is, the host does not know."""
+    takes as long as two of 16, and the multiprocessors wait for the last one.  How long each sequence is, the host does not know."""
     if choice.other_than_hopper(q) or type_name(k) not in TYPES or (table is not None and k.shape[1] < 8):
         return False
     sequences, (queries, heads, _), shared = cu_seqlens.shape[0] - 1, q.shape, k.shape[1 if table is None else 2]
@@ -173,7 +173,7 @@ def _have_many_queries(q, k, cu_seqlens, table) -> bool:
     beside = _heads_of_a_tile(per)
     tiles = sequences * heads // beside * math.ceil(mean * beside / 128)
     rounds = math.ceil(tiles / MULTIPROCESSORS)
-    return 1.5 * rounds * MULTIPROCESSORS <= sequences * shared * math.ceil(mean * per / 16)
+    return 2 * rounds * MULTIPROCESSORS <= sequences * shared * math.ceil(mean * per / 16)
 
 
 def _widened_queries(q, scales, ragged: bool):
