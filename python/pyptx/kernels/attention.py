@@ -296,8 +296,8 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
     told = described("q", q), described("k", k), described("v", v)
     beside = () if sinks is None else (checked_sinks(sinks, q.shape[1]),)
     differentiable = out is None and _differentiated(q, k, v, *beside)
-    traced = compiling(q) or not all([isinstance(size, int) for each in told for size in each.shape])
-    plan_of = _planned if traced else _planned_once  # symbols have no hash
+    traced = _is_traced(q, *told)
+    plan_of = _planned if traced else _planned_once
     key, options, few, quicker = plan_of(*told, masks, top_left, traced)
     if compiling(q):
         differentiable = out is None and recorded(q) and _is_compiled_with_gradients(q, k, v, *beside)
@@ -322,6 +322,11 @@ def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, determin
     return result_of(run, (q, k, v, *beside), options, q.shape[:-1], lse, out, not other and q.shape[3] <= 128)
 
 
+def _is_traced(q, *tensors) -> bool:
+    """Whether sizes may be symbols, which have no hash."""
+    return compiling(q) or not all([isinstance(size, int) for each in tensors for size in each.shape])
+
+
 def _masked(q, k, v, mask, masks: Masks, sinks, lse: bool, out):
     check(q, k, v)
     (_, heads, queries, width), keys, values = q.shape, k.shape[2], v.shape[3]
@@ -338,13 +343,13 @@ def _masked(q, k, v, mask, masks: Masks, sinks, lse: bool, out):
     bias, strides, biased = bias_of(mask, q, k, v)
     if is_nothing(q, k):
         return of_nothing(q, k, v, *(beside or (None,)), lse, out)
-    other = bool(choice.other_than_hopper(q))
-    if not other and any(share_keys(q, k, v, masks, False, compiling(q))):
+    other, traced = bool(choice.other_than_hopper(q)), _is_traced(q, q, k, v)
+    if not other and any(share_keys(q, k, v, masks, False, traced)):
         call, given, options = in_parts(q, k, v, masks, beside, None, None, bias, strides, biased)
         return given_back(call(*given, **options), lse, out)
     q, k, v = (packed(dense(each)) if other else dense(each) for each in (q, k, v))
     wide = choice.rounded(width)
-    small = None if other or compiling(q) else small_sizes(queries, keys, wide)
+    small = None if other or traced else small_sizes(queries, keys, wide)
     options = masks.options(width, keys - queries) | strides | ({} if small else {"together": 1})
     run = choice.made(
         q, "masked", type_name(q), wide, choice.rounded(values), *masks.flags, bool(beside), other, biased, small

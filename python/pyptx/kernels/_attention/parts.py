@@ -167,7 +167,7 @@ def _have_many_queries(q, k, cu_seqlens, table) -> bool:
     if choice.other_than_hopper(q) or type_name(k) not in TYPES or (table is not None and k.shape[1] < 8):
         return False
     sequences, (queries, heads, _), shared = cu_seqlens.shape[0] - 1, q.shape, k.shape[1 if table is None else 2]
-    if compiling(q):  # sizes may be symbols
+    if compiling(q) or not isinstance(queries, int):  # a symbol
         return True if queries >= 32 * sequences else False  # noqa: SIM210
     per, mean = heads // shared, queries / sequences
     beside = _heads_of_a_tile(per)
