@@ -23,13 +23,13 @@ namespace {
 
 constexpr std::size_t most_tensors = 16;  // of a call, its output among them
 
-// What tensors look like: which of them are there, whether a gradient is asked for, what torch.autocast does; type,
-// device, sizes, strides, and the address by 16 bytes of each; how far apart those begin that share memory.
+// What tensors look like: what torch.autocast does; which of them are there, and of which a gradient is asked for;
+// type, device, sizes, strides, and the address by 16 bytes of each; how far apart those begin that share memory.
 class Look {
  public:
   // False where there is more than fits.
-  [[gnu::hot]] bool read(std::span<const interop::DLTensor> tensors, std::uint64_t state) {
-    if (!add(state)) return false;
+  [[gnu::hot]] bool read(std::span<const interop::DLTensor> tensors, std::uint64_t state, std::uint64_t presence) {
+    if (!add(state) || !add(presence)) return false;
     Extent extents[most_tensors];
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const interop::DLTensor& tensor = tensors[i];
@@ -132,7 +132,7 @@ struct Call {
   std::uint64_t given = 0;  // a bit for each that is not None
   Inputs inputs;
   Look look;
-  bool tracked = false;  // a gradient is asked for
+  std::uint32_t tracked = 0;  // of which a gradient is asked for, a bit each
 
   bool gather(PyObject* tuple, PyObject* out) {
     if (!PyTuple_Check(tuple)) return false;
@@ -156,16 +156,17 @@ struct Call {
         PyErr_Clear();  // not Ctrl-C; what is wrong is said on the way in Python
       return false;
     }
-    tracked = inputs.tracked() >= 0;
+    tracked = inputs.tracked();
     return !inputs.unusual() && !inputs.ran_python() && !(inputs.of_torch() && modes_on()) &&
-           !(inputs.real() && tangents_on()) && !(tracked && transforms_on());
+           !(inputs.real() && tangents_on()) && !(tracked != 0 && transforms_on());
   }
 
   [[gnu::hot]] bool read(const Table& table, PyObject* tuple, PyObject* out) {
     if (!gather(tuple, out) || !read_tensors()) return false;
     const std::int64_t state = state_of_torch(table);
     if (state < 0) return PyErr_Clear(), false;
-    return look.read(inputs.views(), static_cast<std::uint64_t>(state) << 32 | std::uint64_t{tracked} << 31 | given);
+    const std::uint64_t presence = given | std::uint64_t{tracked} << (most_tensors + 1);
+    return look.read(inputs.views(), static_cast<std::uint64_t>(state), presence);
   }
 };
 
@@ -253,7 +254,7 @@ nb::object remember_launches(nb::handle choice, nb::tuple tensors, nb::object ou
                              nb::object function) {
   Table& table = state_of<Table>(choice.ptr());
   Call call;
-  if (table.asks || calls_are_kept() || !call.read(table, tensors.ptr(), out.ptr()) || call.tracked) {
+  if (table.asks || calls_are_kept() || !call.read(table, tensors.ptr(), out.ptr()) || call.tracked != 0) {
     if (PyErr_Occurred()) throw nb::python_error();
     return function();
   }
@@ -272,7 +273,7 @@ void remember_derivative(nb::handle choice, nb::tuple tensors, nb::dict options,
                          std::vector<std::uint8_t> picks) {
   Table& table = state_of<Table>(choice.ptr());
   Call call;
-  if (table.asks || !call.read(table, tensors.ptr(), Py_None) || !call.tracked) {
+  if (table.asks || !call.read(table, tensors.ptr(), Py_None) || call.tracked == 0) {
     if (PyErr_Occurred()) throw nb::python_error();
     return;
   }
@@ -293,7 +294,7 @@ int who_sees(const nb::tuple& tensors) {
   const bool plain = call.gather(tensors.ptr(), Py_None) && call.read_tensors();
   if (PyErr_Occurred()) throw nb::python_error();
   if (!plain) return 0;
-  if (!call.tracked) return 2;
+  if (call.tracked == 0) return 2;
   return std::all_of(call.objects, call.objects + call.count, [](PyObject* each) { return TypeOf(each)->of_torch; });
 }
 

@@ -56,8 +56,8 @@ struct Extras {
         plan, first + inputs.pending(), Code::pending_negation,
         "its negation or conjugation is still pending, so its memory has other values (call .resolve_neg() or "
         ".resolve_conj())");
-  if (inputs.tracked() >= 0)
-    return refuse(plan, first + inputs.tracked(), Code::gradient_needed,
+  if (inputs.tracked() != 0)
+    return refuse(plan, first + std::countr_zero(inputs.tracked()), Code::gradient_needed,
                   "it requires a gradient, and this kernel has no backward: pair it with one "
                   "(pyptx.differentiable_kernel), call it under torch.no_grad(), or pass .detach()");
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -267,7 +267,7 @@ bool Inputs::read_state(const TensorType& type, PyObject* object, const DLTensor
       tracked = told == Py_True;
       Py_DECREF(told);
     }
-    if (tracked != 0 && tracked_ < 0) tracked_ = static_cast<int>(count_);
+    if (tracked != 0) tracked_ |= 1u << count_;
   }
   if (tensor.dtype.code == DLDataType::complex && type.is_conj.is_valid() && !ask(type.is_conj.ptr(), object))
     return false;

@@ -81,13 +81,13 @@ class Inputs {
   // The table that makes outputs and knows the stream: of the first CUDA tensor, else of the first that has one; null
   // where none has.
   const interop::DLPackExchangeAPI* api() const { return api_; }
-  // Index of the first tensor that requires a gradient, while gradients are on; of the first whose negation or
-  // conjugation is pending; -1: none.
-  int tracked() const { return tracked_; }
+  // The tensors that require a gradient, a bit each, while gradients are on.
+  std::uint32_t tracked() const { return tracked_; }
+  // Index of the first tensor whose negation or conjugation is pending; -1: none.
   int pending() const { return pending_; }
   bool read_only(std::size_t index) const { return (read_only_ >> index & 1) != 0; }
   // Whether any of these must be looked at before a launch.
-  bool special() const { return tracked_ >= 0 || pending_ >= 0 || read_only_ != 0; }
+  bool special() const { return tracked_ != 0 || pending_ >= 0 || read_only_ != 0; }
   // The same, apart from gradients.
   bool unusual() const { return pending_ >= 0 || read_only_ != 0; }
   // Whether torch's tensors are among them; whether any of those may have derivatives.
@@ -113,8 +113,8 @@ class Inputs {
   const interop::DLPackExchangeAPI* api_ = nullptr;
   bool on_gpu_ = false;  // a CUDA tensor was read
   bool of_torch_ = false, real_ = false, tracks_ = false, ran_python_ = false;
-  int tracked_ = -1, pending_ = -1;
-  std::uint32_t read_only_ = 0;  // a bit an object
+  int pending_ = -1;
+  std::uint32_t read_only_ = 0, tracked_ = 0;  // a bit an object
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<std::unique_ptr<Foreign>> foreign_;
 };

@@ -3,6 +3,7 @@ flattened before the launch.  At the end are helpers for arguments of any functi
 
 import functools
 import math
+import operator
 import re
 import sys
 
@@ -16,7 +17,7 @@ from pyptx.kernels._rows.split import Split, has_edges
 from pyptx.kernels._target import OWN, simulated
 from pyptx.types import bf16, f16, f32, s32, s64
 
-__all__ = ["Remembered", "RowFunction", "columns", "has_clusters", "last", "matrix", "spelled"]
+__all__ = ["Remembered", "RowFunction", "columns", "has_clusters", "last", "matrix", "of_rows_and_columns", "spelled"]
 
 TYPES = {"float32": f32, "float16": f16, "bfloat16": bf16}
 INDICES = {"int64": s64, "int32": s32}
@@ -126,12 +127,16 @@ class RowFunction(_core.Choice):
             options = {key: value if self.defaults[key] is None else constant(value) for key, value in options.items()}
         else:
             check_numbers(self.called, options, self.defaults)
-        if len(tensors[0].shape) != 2:
+        if not traced:
+            check_devices(self.called, self.names, tensors, out)
+        if not traced or len(tensors[0].shape) != 2:  # of a matrix, the kernel's op says the same to a compiler
             self.fits(self, tensors, out)
         dtypes = tuple([None if tensor is None else tensor.dtype for tensor in tensors])
         wide = has_clusters(tensors[0])
         if traced:
             return self._run(self._for_compiler(dtypes, wide, out is None), tensors, out, options, traced)
+        if out is not None:
+            check_type_of_out(self.called, chosen(self.name, dtypes, wide, False), out)
         recorded = out is None and _core.are_recorded(tuple([each for each in tensors if each is not None]))
         if way := self._lies(tensors, out, recorded):
             call = functools.partial(self._apart, way, dtypes, wide, tensors, out, options)
@@ -243,6 +248,16 @@ def flattened(function: RowFunction, position: int, tensor, shape, columns: int)
 
 def of_one_shape(function: RowFunction, tensors, out):
     check_shapes(function.called, function.names, tensors[: function.rows], out)
+
+
+def of_rows_and_columns(function: RowFunction, tensors, out):
+    """`fits` of functions whose other tensors have one element for each column."""
+    of_one_shape(function, tensors, out)
+    for name, each in zip(function.names[function.rows :], tensors[function.rows :], strict=False):
+        if each is not None and each.shape != tensors[0].shape[-1:]:
+            raise LaunchValueError(
+                f"{function.called}: `{name}` has shape {tuple(each.shape)}, not {tuple(tensors[0].shape[-1:])}: one for each column"
+            )
 
 
 def given_shape(result, shape):
@@ -369,8 +384,28 @@ def check_numbers(name: str, options: dict, defaults):
                 options[key] = value.item()
                 continue
             raise LaunchTypeError(f"{name}: {key} is a number, not {type(value).__name__}: float({key})")
-        if type(default) is int and (isinstance(value, (str, float)) or not hasattr(value, "__index__")):
-            raise LaunchTypeError(f"{name}: {key} is an integer, not {value!r}")
+        if type(default) is int:
+            if isinstance(value, (str, float)) or not hasattr(value, "__index__"):
+                raise LaunchTypeError(f"{name}: {key} is an integer, not {value!r}")
+            options[key] = operator.index(value)  # of what may be a symbol
+        if type(default) is bool and value not in (True, False):
+            raise LaunchTypeError(f"{name}: {key} is True or False, not {value!r}")
+
+
+def check_devices(name: str, names, tensors, out):
+    """Raises LaunchValueError for tensors of torch that are not on the device of the first."""
+    there = [
+        (which, each) for which, each in (*zip(names, tensors, strict=False), ("out", out)) if hasattr(each, "is_cuda")
+    ]
+    for which, each in there:
+        if each.device != there[0][1].device:
+            raise LaunchValueError(f"{name}: `{which}` is on {each.device}, `{there[0][0]}` is on {there[0][1].device}")
+
+
+def check_type_of_out(name: str, kernel, out):
+    legal = next(each for each, dtype in TYPES.items() if dtype == kernel.out_specs[0].dtype)
+    if spelled(out.dtype) != legal:
+        raise LaunchTypeError(f"{name}: out is of {spelled(out.dtype)}; legal is {legal}")
 
 
 def check_shapes(name: str, names, tensors, out):
@@ -639,8 +674,16 @@ def dense(tensor, traced: bool):
     contiguous = getattr(tensor, "contiguous", None)
     if contiguous is None:  # not of torch
         flags = getattr(tensor, "flags", None)
-        return tensor if flags is None or flags.c_contiguous else tensor.copy()
+        return tensor if flags is None or (flags.c_contiguous and begins_at(tensor, 16)) else tensor.copy()
     tensor = contiguous()
     if traced:  # where an address is not known; the launch refuses one that does not fit
         return tensor
-    return tensor.clone() if tensor.storage_offset() * tensor.itemsize % 16 else tensor
+    return tensor if begins_at(tensor, 16) else tensor.clone()
+
+
+def begins_at(tensor, multiple: int) -> bool:
+    """Whether the address is a multiple of so many bytes.  Tensors of vmap and the like have none; they tell where they begin in their storage."""
+    if not hasattr(tensor, "storage_offset"):
+        return tensor.__array_interface__["data"][0] % multiple == 0
+    address = address_of(tensor)
+    return (tensor.storage_offset() * tensor.itemsize if address is None else address) % multiple == 0

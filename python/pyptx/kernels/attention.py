@@ -24,6 +24,8 @@ from pyptx.kernels._attention.arguments import (
     by_autocast,
     check,
     check_beside_mask,
+    check_device,
+    check_flag,
     check_out,
     checked_sinks,
     dense,
@@ -266,6 +268,10 @@ def _chosen(
 ):
     """`keep`: is told what is called for tensors that need a gradient."""
     q, k, v, mask = by_autocast(q, k, v, mask)
+    check_flag("lse", lse)
+    check_flag("deterministic", deterministic)
+    for name, each in (("k", k), ("v", v), ("out", out)):
+        check_device(name, each, q)
     if out is not None:
         check_out(out, q, k, v)
     if mask is not None:
@@ -283,7 +289,11 @@ def _chosen(
         return (attention_of_e4m3 if cu_seqlens is None else ragged_attention_of_e4m3)(
             q, k, v, masks, scales, sinks, cu_seqlens, lse, out
         )
-    if cached and (cu_seqlens is not None or choice.other_than_hopper(q) or (table is not None and k.shape[1] < 8)):
+    if cached and (
+        cu_seqlens is not None
+        or choice.other_than_hopper(q)
+        or (table is not None and len(k.shape) == 4 and k.shape[1] < 8)
+    ):
         return of_cache(q, k, v, masks, scales, sinks, cu_seqlens, lengths, table, lse, out)
     if cu_seqlens is not None:
         return _ragged(q, k, v, masks, sinks, cu_seqlens, lse, deterministic, out, keep)
@@ -294,11 +304,11 @@ def _chosen(
 
 def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, deterministic: bool, out, keep=None):
     told = described("q", q), described("k", k), described("v", v)
+    traced = _is_traced(q, *told)
+    plan_of = _planned if traced else _planned_once  # symbols have no hash
+    key, options, few, quicker = plan_of(*told, masks, top_left, traced)
     beside = () if sinks is None else (checked_sinks(sinks, q.shape[1]),)
     differentiable = out is None and _differentiated(q, k, v, *beside)
-    traced = _is_traced(q, *told)
-    plan_of = _planned if traced else _planned_once
-    key, options, few, quicker = plan_of(*told, masks, top_left, traced)
     if compiling(q):
         differentiable = out is None and recorded(q) and _is_compiled_with_gradients(q, k, v, *beside)
     if is_nothing(q, k):

@@ -25,6 +25,7 @@ from pyptx.kernels._call import (
     last,
     matrix,
     recorded,
+    spelled,
     surely,
 )
 from pyptx.kernels._call_apart import are_apart, is_packed
@@ -344,15 +345,25 @@ def entropy(logits, target, weight, out, *, ignore_index, reduction, label_smoot
     if not isinstance(label_smoothing, (int, float)) or not 0 <= label_smoothing <= 1:
         raise LaunchValueError(f"cross_entropy: label_smoothing is a number from 0 to 1, not {label_smoothing!r}")
     check_arrays("cross_entropy", ("logits", "target"), (logits, target), None, 1, 2)
-    indices = str(target.dtype).removeprefix("torch.") in INDICES
+    indices = spelled(target.dtype) in INDICES
+    if not indices and tuple(target.shape) != tuple(logits.shape):
+        raise LaunchTypeError(
+            f"cross_entropy: `target` is of {spelled(target.dtype)} {tuple(target.shape)}; legal are indices, int64 or int32, and probabilities "
+            f"{tuple(logits.shape)}"
+        )
     if dim is not None or len(logits.shape) > 2:
         dim = class_dimension(logits, target, indices, dim) % len(logits.shape)
+        others = (*logits.shape[:dim], *logits.shape[dim + 1 :])
+        if indices and tuple(target.shape) != others:
+            raise wrong_target(target, others)
         if indices and lies_in_columns(logits, dim) and reads_columns(logits, dim):
             if weight is not None:
                 check_weight(weight, logits.shape[dim], indices)
             return of_columns(logits, target, weight, dim, reduction, ignore_index, float(label_smoothing))
         logits = last(logits, dim)
         target = target if indices else last(target, dim)
+    if indices and tuple(target.shape) != tuple(logits.shape[:-1]):
+        raise wrong_target(target, logits.shape[:-1])
     if weight is not None:
         check_weight(weight, logits.shape[-1], indices)
     if not indices:
@@ -467,6 +478,12 @@ def reduced(logits, target, weight, _, *, mean: bool, **told):
 CHOICE, REDUCTION = Remembered(entropy), Remembered(reduced)
 
 
+def wrong_target(target, legal) -> LaunchValueError:
+    return LaunchValueError(
+        f"cross_entropy: target has shape {tuple(target.shape)}; legal for these logits is {tuple(legal)}"
+    )
+
+
 def check_weight(weight, classes, indices: bool):
     """Raises unless weight has one element for each class.  Only with probabilities it may require a gradient."""
     check_arrays("cross_entropy", ("weight",), (weight,), None, 1)
@@ -498,11 +515,6 @@ def class_dimension(logits, target, indices: bool, dim: int | None) -> int:
 
 
 def of_probabilities(logits, target, weight, reduction: str, smoothing: float):
-    if tuple(target.shape) != tuple(logits.shape):
-        raise LaunchTypeError(
-            f"cross_entropy: `target` is of {target.dtype} {tuple(target.shape)}; legal are indices, int64 or int32, and probabilities "
-            f"{tuple(logits.shape)}"
-        )
     if smoothing:
         target = target * (1 - smoothing) + smoothing / logits.shape[-1]
     if weight is not None:

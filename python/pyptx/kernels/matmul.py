@@ -76,6 +76,8 @@ def of_vectors(given, out, activation):
         raise LaunchValueError(
             f"matmul: with bias, {' or '.join(GATED)}, b has at least two dimensions, not {tuple(b.shape)}"
         )
+    if a.shape and b.shape and a.shape[-1] != b.shape[-1 if column else -2]:
+        raise LaunchValueError(f"matmul: a {tuple(a.shape)} and b {tuple(b.shape)} have no K in common")
     made = matmul(a[None] if row else a, b[:, None] if column else b, bias=bias, activation=activation)
     made = made[..., 0] if column else made
     return made if not row else made[..., 0] if column else made[..., 0, :]

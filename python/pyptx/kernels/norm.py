@@ -20,12 +20,14 @@ from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.differentiable import differentiated_once
 from pyptx.kernels._call import (
     RowFunction,
+    check_arrays,
     columns,
     constant,
     constant_for_compiler,
     has_clusters,
     in_dynamo,
     matrix,
+    of_rows_and_columns,
 )
 from pyptx.kernels._call_apart import where_they_lie
 from pyptx.kernels._keywords import Input, Nothing, Unpack, no_such_argument, renamed
@@ -201,7 +203,12 @@ def scaled_gradient(row: Row, gw, x, r, dot, n: int):
 
 
 RMS_NORM = RowFunction(
-    "rms_norm", 1, make_rms_norm, float32=lambda given, **told: RMS_NORM(widened(given), **told), eps=1e-6
+    "rms_norm",
+    1,
+    make_rms_norm,
+    float32=lambda given, **told: RMS_NORM(widened(given), **told),
+    fits=of_rows_and_columns,
+    eps=1e-6,
 )
 
 
@@ -268,6 +275,7 @@ def over_trailing(function: RowFunction, x, shape, vectors, out, eps):
             )
     if len(shape) == 1:
         return function((x, *vectors), out, eps=eps)
+    check_arrays(function.name, function.names, (x, *vectors), out, 1)
     lead = whole[: len(whole) - len(shape)]
     given = [x.reshape(*lead, math.prod(shape)), *(each if each is None else each.reshape(-1) for each in vectors)]
     result = function(given, eps=eps).reshape(whole)
@@ -336,7 +344,9 @@ def add_rms_norm_backward_kernel(split, x_type, residual_type, w_type):
     return add_rms_norm_backward
 
 
-ADD_RMS_NORM = RowFunction("add_rms_norm", 2, make_add_rms_norm, needed=3, names="x residual weight", eps=1e-6)
+ADD_RMS_NORM = RowFunction(
+    "add_rms_norm", 2, make_add_rms_norm, needed=3, names="x residual weight", fits=of_rows_and_columns, eps=1e-6
+)
 
 
 def add_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, **named: Unpack[Nothing]) -> Any:
@@ -469,7 +479,12 @@ def centred_gradient(row: Row, gw, h, r, total, dot):
 
 
 LAYER_NORM = RowFunction(
-    "layer_norm", 1, make_layer_norm, float32=lambda given, **told: LAYER_NORM(widened(given), **told), eps=1e-5
+    "layer_norm",
+    1,
+    make_layer_norm,
+    float32=lambda given, **told: LAYER_NORM(widened(given), **told),
+    fits=of_rows_and_columns,
+    eps=1e-5,
 )
 
 
@@ -499,6 +514,7 @@ def layer_norm(
         )  # layer_norm(x, weight, bias), as most calls have it
     shape, weight, bias = shape_and_vectors("layer_norm", normalized_shape, weight, bias)
     if weight is None and bias is not None:
+        check_arrays("layer_norm", ("bias",), (bias,), None, 0, 1)
         weight = bias**0  # ones
     if shape is None:
         return LAYER_NORM((x, weight, bias), out, eps=eps)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.errors import LaunchValueError
-from pyptx.kernels._call import TYPES, Remembered, RowFunction, check_arrays, compiling, matrix, spelled
+from pyptx.kernels._call import TYPES, Remembered, RowFunction, check_arrays, compiling, matrix, recorded, spelled
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import apply, beyond, divided, mul, smem_address, tree
 from pyptx.kernels._rows.agreement import warp_max
@@ -177,7 +177,7 @@ def make_by_squares(split, dtype):
 def shaped(result, shape):
     """The scales have their own number of columns."""
     values, scales = result
-    return values.reshape(shape), scales.reshape(*shape[:-1], -1)
+    return values.reshape(shape), scales.reshape(*shape[:-1], scales.shape[-1])
 
 
 ROWS = RowFunction("quantize_fp8_rows", 1, make_by_row, called="quantize_fp8")
@@ -234,6 +234,10 @@ def quantized(x, out, *, block):
     if not isinstance(block, (int, tuple, type(None))):
         raise LaunchValueError(f"quantize_fp8: block is None, 128 or (128, 128), not {type(block).__name__}")
     check_arrays("quantize_fp8", "x", (x,), None, 1)
+    if recorded(x) and x.requires_grad and not compiling(x):
+        raise LaunchValueError(
+            "quantize_fp8: x requires a gradient, and there is none; legal are x.detach() and torch.no_grad()"
+        )
     if block is None:
         values, scales = ROWS((x,))
         return values, scales.reshape(*x.shape[:-1], 1)

@@ -14,6 +14,10 @@ from pyptx.kernels._call import (
     TYPES,
     RowFunction,
     back,
+    begins_at,
+    check_arrays,
+    check_shapes,
+    check_type_of_out,
     compiling,
     constant_for_compiler,
     dense,
@@ -197,6 +201,7 @@ def over_columns(name: str, x, dim: int, out):
     x = dense(x.reshape(shape), traced)
     if out is None:
         return function(x).reshape(whole)
+    check_type_of_out(name, getattr(function, "forward_kernel", function), out)
     function(x, out=out.reshape(shape))
     return out
 
@@ -205,10 +210,13 @@ def over_rows(name: str, functions, x, dim: int, dtype, out):
     rank = rank_of(name, "x", x)
     if type(dim) is not int or not -rank <= dim < rank:
         raise LaunchValueError(f"{name}: dim is {-rank} to {rank - 1} for {rank} dimensions, not {dim!r}")
+    if out is not None:
+        check_arrays(name, ("x",), (x,), out, 1)
+        check_shapes(name, ("x",), (x,), out)
     its, wide = spelled(getattr(x, "dtype", None)), False
     if dtype is None and out is None and widened_by_autocast(x):
         dtype = "float32"
-    inside, plain = dim % rank, out is None or (out.shape == x.shape and is_packed(out))
+    inside, plain = dim % rank, out is None or (is_packed(out) and (compiling(x) or begins_at(out, 16)))
     if dtype is None and plain and lies_in_columns(x, inside) and (fits_tiles(x, inside) or fills_gpu(x, inside)):
         return over_columns(name, x, inside, out)
     x = last(x, dim)

@@ -16,6 +16,7 @@ from pyptx.kernels._attention.plan import BIAS
 from pyptx.kernels._call import (
     address_of,
     autocast_type,
+    begins_at,
     check_apart,
     compiling,
     contents,
@@ -42,8 +43,7 @@ class Masks:
     scale: float | None
 
     def __post_init__(self):
-        if hasattr(self.causal, "__dlpack__") or self.causal not in (True, False):
-            raise LaunchTypeError(f"attention: causal is True or False, not {self.causal!r}")
+        check_flag("causal", self.causal)
         if not self._has_a_window():
             raise LaunchValueError(
                 "attention: window is a number of keys, 1 or more, or a pair of the keys before a query's own and behind it, -1 or None "
@@ -120,6 +120,11 @@ def described(name: str, tensor) -> Described:
     if not hasattr(tensor, "shape") or not hasattr(tensor, "dtype"):
         raise LaunchTypeError(f"attention: {name} is a tensor, not {tensor!r}")
     return Described(tensor.shape, tensor.dtype)
+
+
+def check_flag(name: str, value):
+    if hasattr(value, "__dlpack__") or value not in (True, False):
+        raise LaunchTypeError(f"attention: {name} is True or False, not {value!r}")
 
 
 def is_integer(value) -> bool:
@@ -404,10 +409,10 @@ def dense(tensor, step: int = 8):
     strides = getattr(tensor, "stride", None)
     if strides is None:  # not of torch
         flags = getattr(tensor, "flags", None)
-        return tensor if flags is None or flags.c_contiguous else tensor.copy()
+        return tensor if flags is None or (flags.c_contiguous and begins_at(tensor, 16)) else tensor.copy()
     *outer, inner = tensor.stride()
     traced = compiling(tensor)
-    begins = traced or tensor.storage_offset() % step == 0
+    begins = traced or begins_at(tensor, step * tensor.itemsize)
     fits = inner == 1 and all(each % step == 0 and (likely(each > 0) if traced else each > 0) for each in outer)
     if not begins:  # where the compiler traces, an address is not known; the launch refuses one that does not fit
         return tensor.contiguous() if not tensor.is_contiguous() else tensor.clone()
@@ -433,7 +438,7 @@ def result_of(run, tensors, options: dict, sums: tuple, lse: bool, out, strided:
     the kernel cannot write there: unless `strided`, it writes packed memory only."""
     if out is None:
         result = run(*tensors, **options)
-    elif hasattr(out, "storage_offset") and (dense(out) is not out or not (strided or out.is_contiguous())):
+    elif dense(out) is not out or (hasattr(out, "is_contiguous") and not (strided or out.is_contiguous())):
         result = run(*tensors, **options)
         result = copied(result[0], out), result[1]
     else:
@@ -526,14 +531,18 @@ def with_even_rows(mask, shape):
 
 def check_out(out, q, k, v):
     """Raises LaunchValueError if `out` shares memory with k or v, or with a part of q.  Tiles are stored while others are still read, but a row
-    of the result may take the place of the same row of q."""
+    of the result may take the place of the same row of q.  Raises for another shape or type than the result's."""
+    for name, each in (("q", q), ("k", k), ("v", v), ("out", out)):
+        described(name, each)
+    told = tuple(out.shape), type_name(out)
+    own = (*q.shape[:-1], *v.shape[-1:]), "bfloat16" if type_name(q) == FP8 else type_name(q)
+    if told != own:
+        kind = LaunchTypeError if told[0] == own[0] else LaunchValueError
+        raise kind(f"attention: out is {told[0]} of {told[1]}, the result is {own[0]} of {own[1]}")
     check_apart("attention", out, {"q": q, "k": k, "v": v}, "q")
 
 
 def copied(result, out):
-    if out.shape != result.shape or out.dtype != result.dtype:
-        told, own = ((tuple(each.shape), type_name(each)) for each in (out, result))
-        raise LaunchValueError(f"attention: out is {told[0]} of {told[1]}, the result is {own[0]} of {own[1]}")
     return copied_to("attention", out, result)
 
 

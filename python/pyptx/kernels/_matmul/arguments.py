@@ -4,7 +4,7 @@ import functools
 
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._activations import ACTIVATIONS, GATED
-from pyptx.kernels._call import contents
+from pyptx.kernels._call import contents, spelled
 from pyptx.kernels._epilogue import Epilogue
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32
 
@@ -24,11 +24,11 @@ def types_of(given, activation, out_type) -> tuple:
     LaunchTypeError or LaunchValueError for types that do not go together."""
     legal = {"a": RESULTS, "b": RESULTS, "bias": REAL, "residual": REAL, "scale_a": (f32,), "scale_b": (f32,)}
     types = []
-    for name, spelled in zip(ARGUMENTS, given, strict=True):
-        if spelled is not None and NAMES.get(spelled) not in legal[name]:
+    for name, told in zip(ARGUMENTS, given, strict=True):
+        if told is not None and NAMES.get(told) not in legal[name]:
             known = ", ".join(each for each, dtype in NAMES.items() if dtype in legal[name])
-            raise LaunchTypeError(f"matmul: `{name}` is of {spelled}; legal are {known}")
-        types.append(spelled and NAMES[spelled])
+            raise LaunchTypeError(f"matmul: `{name}` is of {told}; legal are {known}")
+        types.append(told and NAMES[told])
     if types[0] != types[1]:
         raise LaunchTypeError(f"matmul: `a` is of {given[0]} and `b` of {given[1]}; both need the same type")
     if activation is not None and activation not in KNOWN:
@@ -158,7 +158,7 @@ def check_groups(a, b, offs, counts, activation, scale_a, scale_b) -> int:
         raise LaunchTypeError("grouped_matmul: give both scale_a and scale_b, or neither")
     if name not in (("float8_e4m3fn",) if scaled else ("bfloat16", "float16")) or a.dtype != b.dtype:
         raise LaunchTypeError(
-            f"grouped_matmul: a is of {name} and b of {b.dtype}; legal are two of bfloat16 or of float16, with scale_a and scale_b of float8_e4m3fn"
+            f"grouped_matmul: a is of {name} and b of {spelled(b.dtype)}; legal are two of bfloat16 or of float16, with scale_a and scale_b of float8_e4m3fn"
         )
     if activation is not None and activation not in KNOWN:
         raise LaunchValueError(f"grouped_matmul: activation is None, {', '.join(map(repr, KNOWN))}, not {activation!r}")
@@ -170,7 +170,7 @@ def check_groups(a, b, offs, counts, activation, scale_a, scale_b) -> int:
         for given, name, shape in ((scale_a, "scale_a", wanted[0]), (scale_b, "scale_b", wanted[1])):
             if not str(given.dtype).endswith("float32") or tuple(given.shape) != shape:
                 raise LaunchValueError(
-                    f"grouped_matmul: {name} is {given.dtype} {tuple(given.shape)}; legal is float32 {shape}"
+                    f"grouped_matmul: {name} is {spelled(given.dtype)} {tuple(given.shape)}; legal is float32 {shape}"
                 )
     return columns
 
@@ -185,7 +185,7 @@ def check_one_matrix(a, b, offs, activation, scale_a):
             f"grouped_matmul: a is of {name} and b of {other}; legal are two of bfloat16 or of float16"
         )
     if not str(offs.dtype).endswith("int32"):
-        raise LaunchTypeError(f"grouped_matmul: offs is of {offs.dtype}; legal is int32")
+        raise LaunchTypeError(f"grouped_matmul: offs is of {spelled(offs.dtype)}; legal is int32")
     groups = len(offs.shape) == 1 and len(a.shape) in (2, 3) and (len(a.shape) == 2 or a.shape[0] == offs.shape[0])
     if not groups or a.shape[-1] != b.shape[0]:
         shapes = f"a {tuple(a.shape)}, b {tuple(b.shape)} and offs {tuple(offs.shape)}"
@@ -197,7 +197,7 @@ def check_one_matrix(a, b, offs, activation, scale_a):
 def check_shapes_of_groups(a, b, ends, masked: bool):
     name, rows = ("counts", "(E, R, K)") if masked else ("offs", "(T, K)")
     if not str(ends.dtype).endswith("int32"):
-        raise LaunchTypeError(f"grouped_matmul: {name} is of {ends.dtype}; legal is int32")
+        raise LaunchTypeError(f"grouped_matmul: {name} is of {spelled(ends.dtype)}; legal is int32")
     fits = len(a.shape) == 2 + masked and len(b.shape) == 3 and a.shape[-1] == b.shape[1]
     if not fits or tuple(ends.shape) != (b.shape[0],) or (masked and a.shape[0] != b.shape[0]):
         shapes = f"a {tuple(a.shape)}, b {tuple(b.shape)} and {name} {tuple(ends.shape)}"

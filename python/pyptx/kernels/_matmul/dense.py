@@ -6,8 +6,19 @@ import sys
 import numpy
 
 from pyptx.errors import LaunchTypeError
+from pyptx.kernels._call import dense
 from pyptx.kernels._epilogue import Epilogue
-from pyptx.kernels._matmul.arguments import NAMES, broadcast, epilogue_of, line_of, shape_of, size, types_of, width_of
+from pyptx.kernels._matmul.arguments import (
+    ARGUMENTS,
+    NAMES,
+    broadcast,
+    epilogue_of,
+    line_of,
+    shape_of,
+    size,
+    types_of,
+    width_of,
+)
 from pyptx.kernels._matmul.choice import Problem, kernel_of, lies_by_columns
 from pyptx.kernels._matmul.padded import is_padded
 from pyptx.kernels._matmul.parts import in_parts
@@ -17,6 +28,10 @@ __all__ = ["matmul"]
 
 
 def matmul(_, given, activation, out):
+    for name, each in zip((*ARGUMENTS, "out"), (*given, out), strict=True):
+        if hasattr(each, "untyped_storage"):
+            kind = type(given[0]).__name__
+            raise LaunchTypeError(f"matmul: `{name}` is a tensor of torch, `a` is {kind}; both need the same framework")
     jax = sys.modules.get("jax")
     traced = jax is not None and any(isinstance(each, jax.Array) for each in given)
     xp = jax.numpy if traced else numpy
@@ -50,7 +65,7 @@ def matmul(_, given, activation, out):
     ]  # fmt: skip
     arrays = [a, b, *(more[i] for i in (2, 3, 0, 1) if more[i] is not None)]
     if not traced:
-        arrays = [numpy.ascontiguousarray(each) for each in arrays]
+        arrays = [dense(each, False) for each in arrays]
     on_gpu = traced and jax.default_backend() == "gpu"
     made = multiply(arrays, True, False, types[0], result, epilogue, on_gpu).reshape(shape)
     if out is None:
@@ -68,7 +83,7 @@ def multiply(arrays, a_k_major: bool, b_k_major: bool, dtype, result, epilogue, 
         if not (b_k_major or may_lie_by_columns(a, b, dtype, result, epilogue, on_gpu)):
             b, b_k_major = b.swapaxes(-1, -2), True
         if isinstance(a, numpy.ndarray):
-            a, b = numpy.ascontiguousarray(a), numpy.ascontiguousarray(b)
+            a, b = dense(a, False), dense(b, False)
     k, m = (a.shape[-1], a.shape[-2]) if a_k_major else (a.shape[-2], a.shape[-1])
     n = b.shape[-2] if b_k_major else b.shape[-1]
     if epilogue.gated:
