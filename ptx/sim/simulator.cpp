@@ -215,7 +215,8 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
       launch.report(0, Diagnostic(Code::output_not_written, {},
                                   cat("`", program_->functions.front().name.view(), "` ended and had not written ",
                                       std::count_if(first, end, is_missing), " of the ", buffer.bytes, " bytes of `",
-                                      range->name, "`, the first of them byte ", first - range->shadow)));
+                                      range->name, "`, the first of them byte ", first - range->shadow,
+                                      "; an output that a kernel writes in part is `Tile(..., whole=False)`")));
     }
   }
 

@@ -167,15 +167,15 @@ def rms_norm_gradients(split, x_type, w_type):
 
 def rms_norm_backward_kernel(split, x_type, w_type):
     @row_kernel((matrix(x_type), columns(w_type), matrix(x_type)), (matrix(x_type), SUMS), split, over_rows=True)
-    def rms_norm_backward(X, W, G, DX, DW, *, eps=1e-6, P):
-        n, m = X.shape[1], ptx.param(u32, "M")
+    def rms_norm_backward(X, W, G, DX, DW, *, eps=1e-6):
+        n, m, workers = X.shape[1], ptx.param(u32, "M"), ptx.param(u32, "P")
         row = Row(split(n))
         dw = row.sums(DW)
 
         def first(x, g, w):
             return squares_and_dot(row, x, row.map(mul, g, w))
 
-        for x, g, w, (total, dot) in row.over(m, P, X, G, shared=(W,), first=first):
+        for x, g, w, (total, dot) in row.over(m, workers, X, G, shared=(W,), first=first):
             r = inverse_root(total, n, eps)
             dx = scaled_gradient(row, row.map(mul, g, w), x, r, dot, n)
             row.conclude([(DX, dx)], [(dw, g, row.map(lambda x, r=r: mul(x, r), x))])
@@ -321,8 +321,8 @@ def add_rms_norm_backward_kernel(split, x_type, residual_type, w_type):
     matrices = (matrix(x_type), matrix(residual_type))
 
     @row_kernel((*matrices, columns(w_type), *matrices), (*matrices, SUMS), split, over_rows=True)
-    def add_rms_norm_backward(X, R, W, G, GS, DX, DR, DW, *, eps=1e-6, P):
-        n, m = X.shape[1], ptx.param(u32, "M")
+    def add_rms_norm_backward(X, R, W, G, GS, DX, DR, DW, *, eps=1e-6):
+        n, m, workers = X.shape[1], ptx.param(u32, "M"), ptx.param(u32, "P")
         row = Row(split(n))
         dw = row.sums(DW)
 
@@ -333,7 +333,7 @@ def add_rms_norm_backward_kernel(split, x_type, residual_type, w_type):
             s, gw = made(x, residual, g, w)
             return squares_and_dot(row, s, gw)
 
-        for x, residual, g, gs, w, (total, dot) in row.over(m, P, X, R, G, GS, shared=(W,), first=first):
+        for x, residual, g, gs, w, (total, dot) in row.over(m, workers, X, R, G, GS, shared=(W,), first=first):
             s, gw = made(x, residual, g, w)
             r = inverse_root(total, n, eps)
             ds = row.map(add, scaled_gradient(row, gw, s, r, dot, n), gs)
@@ -428,15 +428,15 @@ def layer_norm_gradients(split, x_type, w_type, b_type):
 def layer_norm_backward_kernel(split, x_type, w_type, b_type):
     inputs = (matrix(x_type), columns(w_type), matrix(x_type))
 
-    def body(X, W, G, DX, eps, P, DW, *DB):
-        n, m = X.shape[1], ptx.param(u32, "M")
+    def body(X, W, G, DX, eps, DW, *DB):
+        n, m, workers = X.shape[1], ptx.param(u32, "M"), ptx.param(u32, "P")
         row = Row(split(n))
         dw, *db = [row.sums(each) for each in (DW, *DB)]
 
         def first(x, g, w):
             return moments(row, x, row.map(mul, g, w), X=X)
 
-        for x, g, w, totals in row.over(m, P, X, G, shared=(W,), first=first, medians=X):
+        for x, g, w, totals in row.over(m, workers, X, G, shared=(W,), first=first, medians=X):
             h, *rest = centred(row, shifted(row, X, x), eps, totals)
             dx = centred_gradient(row, row.map(mul, g, w), h, *rest)
             row.conclude([(DX, dx)], [(dw, g, h), *((each, g) for each in db)])
@@ -447,14 +447,14 @@ def layer_norm_backward_kernel(split, x_type, w_type, b_type):
     if b_type is None:
 
         @row_kernel(inputs, (matrix(x_type), SUMS), split, over_rows=True)
-        def layer_norm_backward(X, W, G, DX, DW, *, eps=1e-5, P):
-            body(X, W, G, DX, eps, P, DW)
+        def layer_norm_backward(X, W, G, DX, DW, *, eps=1e-5):
+            body(X, W, G, DX, eps, DW)
 
         return layer_norm_backward
 
     @row_kernel(inputs, (matrix(x_type), SUMS, SUMS), split, over_rows=True)
-    def layer_norm_backward(X, W, G, DX, DW, DB, *, eps=1e-5, P):
-        body(X, W, G, DX, eps, P, DW, DB)
+    def layer_norm_backward(X, W, G, DX, DW, DB, *, eps=1e-5):
+        body(X, W, G, DX, eps, DW, DB)
 
     return layer_norm_backward
 

@@ -555,7 +555,7 @@ def row_kernel(
     pieces: Callable[[int], int] = whole,
 ):  # fmt: skip
     """The decorator of a kernel whose tensors have the rows of Tiles ("M", "N").  Each CTA or cluster takes a row; with `over_rows`, P
-    workers take them all.  `pieces`: from the elements of a row, into how many it is cut, each of which is a row to `split`.  The kernel's
+    workers take them all, a scalar of the launch: it changes with the rows.  `pieces`: from the elements of a row, into how many it is cut, each of which is a row to `split`.  The kernel's
     `apart` makes those for rows that lie apart."""
     matrices = tuple(tile.dtype for tile in inputs if len(tile.shape) > 1)
 
@@ -570,7 +570,7 @@ def row_kernel(
 
     wide, batch = split(1).hopper, {} if over_rows else {"batch": "M"}
     told = {
-        "raw_params": [("u32", "M")],
+        "raw_params": [("u32", "M"), *([("u32", "P")] if over_rows else [])],
         "grid": (lambda N, P: grid(N, P=P)) if over_rows else (lambda N, M: grid(N, M)),
         "block": lambda N: (share(N).threads * share(N).rows, 1, 1),
         "cluster": (lambda N: (share(N).ctas, 1, 1)) if wide else (1, 1, 1),

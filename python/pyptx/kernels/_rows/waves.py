@@ -25,11 +25,14 @@ def rows_of(split: Split, crowd: int, worker, workers, m) -> tuple:
         """The row behind which so many 64ths of the turns are left, rounded up."""
         return (turns - ((turns * parts + 63) >> 6)) * turn
 
-    few = isinstance(workers, int) and workers <= 2 * crowd
-    waves = TWO_WAVES if few and len(split.waves) > 2 else split.waves
-    end = apply_to(reg.scalar(u32), ptx.inst.min.u32, row_before(of_wave(wave, (*waves[1:], 0))), m)
+    begin, behind = of_wave(wave, split.waves), of_wave(wave, (*split.waves[1:], 0))
+    if len(split.waves) > 2:
+        few = workers <= 2 * crowd
+        ptx.inst.selp.u32(begin, of_wave(wave, TWO_WAVES), begin, few)
+        ptx.inst.selp.u32(behind, of_wave(wave, (*TWO_WAVES[1:], 0)), behind, few)
+    end = apply_to(reg.scalar(u32), ptx.inst.min.u32, row_before(behind), m)
     ptx.inst.mov.u32(end, m, pred=before + crowd >= workers)
-    return row_before(of_wave(wave, waves)) + place, width, end
+    return row_before(begin) + place, width, end
 
 
 def of_wave(wave, values):
