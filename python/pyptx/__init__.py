@@ -64,6 +64,10 @@ def parse(source: str | bytes, *, file: str = "") -> _Module:
 def compile(kernels: _Iterable[_Any], threads: int | None = None) -> None:
     """Traces and assembles kernels before they are called, several at once: [kernel, (kernel, {"M": 4096})].
 
+    An item may be a function without arguments.  It is called, and the kernels that it calls with torch's tensors are assembled, but not
+    launched: their results have the right shapes, and no values.  That holds for calls in this thread; on a GPU, torch runs backwards in
+    another one, where kernels are launched.
+
     Example:
         @kernel(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),))
         def k(X, Y):

@@ -14,7 +14,7 @@ import pytest
 
 import pyptx
 from pyptx import Tile, _core, cache, kernel, ptx, reg, smem
-from pyptx.errors import PerformanceWarning
+from pyptx.errors import LaunchTypeError, PerformanceWarning
 from pyptx.types import f32, u32
 
 needs_assembler = pytest.mark.skipif(
@@ -169,3 +169,35 @@ def test_many_kernels_are_assembled_at_once():
     assert len(results) == 7 and results[0] == results[-1]
     assert results[1] == made[1].resources()
     assert cache.status().entries >= 6
+
+
+@needs_assembler
+def test_kernels_that_a_function_calls_are_assembled_and_not_launched(monkeypatch):
+    torch = pytest.importorskip("torch", reason="skipped: no torch")
+    from pyptx import kernels
+
+    x, w = torch.randn(200, 64), torch.randn(64, 40)
+    w[0, 0] = torch.nan  # which a product would spread
+
+    def calls():
+        for rows in (1, 200):
+            made = kernels.matmul(x[:rows], w)
+            assert made.shape == (rows, 40) and made.dtype == x.dtype
+        kernels.rms_norm(x, out=x)
+        given = x.clone().requires_grad_()
+        torch.autograd.grad(kernels.softmax(given).sum(), given)
+
+    before, known = x.clone(), cache.status().entries
+    pyptx.compile([calls])
+    assert torch.equal(x, before)
+    assert cache.status().entries >= known + 4
+    assembled = cache.status().entries
+    pyptx.compile([calls])
+    assert cache.status().entries == assembled
+    assert torch.allclose(kernels.rms_norm(x), torch.nn.functional.rms_norm(x, (64,), eps=1e-6), atol=1e-5)
+    with pytest.raises(LaunchTypeError, match="must be tensors of torch"):
+        pyptx.compile([lambda: kernels.rms_norm(x.numpy())])
+    with pytest.raises(
+        TypeError, match=r"kernels, of pairs \(kernel, {name: value}\), and of functions without arguments, not 3"
+    ):
+        pyptx.compile([3])

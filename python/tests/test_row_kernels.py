@@ -21,6 +21,7 @@ from pyptx.kernels import norm  # noqa: E402
 from pyptx.kernels._rows.split import FEW_WAVES, LAST_WAVE, WAVES, Split, is_small  # noqa: E402
 from pyptx.kernels.column_sums import column_sums  # noqa: E402
 from pyptx.kernels.cross_entropy import CROSS_ENTROPY  # noqa: E402
+from pyptx.specialise.specialisation import Specialisation  # noqa: E402
 from pyptx.types import bf16, f32, s64  # noqa: E402
 
 F = torch.nn.functional
@@ -761,3 +762,20 @@ def test_softmax_of_rows_that_are_masked_whole(columns):
     assert kernels.softmax(torch.full_like(lowest, -torch.inf)).isnan().all()
     losses = kernels.cross_entropy(lowest, torch.zeros(2, dtype=torch.long), reduction="none")
     assert torch.allclose(losses, torch.log(torch.tensor(float(columns))))
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "add_rms_norm", "softmax", "swiglu"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_one_text_for_all_numbers_of_rows(name, target, monkeypatch):
+    """Steps of training differ in their rows; to assemble again would take longer than the step."""
+    texts, plan = set(), Specialisation.plan
+    monkeypatch.setattr(Specialisation, "plan", lambda self, *given: texts.add(self.text()) or plan(self, *given))
+    ours, _, matrices, vectors = FUNCTIONS[name]
+    with kernels.simulated_target(target):
+        for rows in (3, 4, 21, 130, 134):
+            given = [torch.randn(rows, 264, requires_grad=True) for _ in range(matrices)]
+            given += [torch.randn(264, requires_grad=True) for _ in range(vectors)]
+            made = ours(*given)
+            made = made if isinstance(made, tuple) else (made,)
+            torch.autograd.grad(sum(each.square().sum() for each in made), given)
+    assert 0 < len(texts) <= 3  # forward, backward, sums of its workers

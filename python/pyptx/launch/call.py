@@ -16,6 +16,7 @@ from pyptx import _core
 from pyptx.body.frozen import is_fixed
 from pyptx.errors import LaunchTypeError
 from pyptx.frameworks.elements import BITS, FRAMEWORK_NAMES, framework_name
+from pyptx.launch import ahead
 from pyptx.launch import kept as kept_calls
 from pyptx.launch.record import element_of
 from pyptx.stamps import active
@@ -160,6 +161,8 @@ def call(kernel, arrays: tuple, kwargs: dict[str, Any], out=None, stream=None):
     # The device of the first CUDA tensor; a plan refuses tensors elsewhere by name. 1 is the host, 3 its pinned memory.
     devices = [device for _, _, device in described]
     device = next((each for each in devices if each[0] not in (1, 3)), (1, 0))
+    if ahead.collecting is not None and ahead.collecting.takes():
+        return ahead.collecting.call(kernel, given, out, _makers(kernel, given.sizes, arrays, device))
     plan = kernel.specialise_for(given).plan(given.sizes, device)
     values = signature.scalar_values(given)
     if kept_calls.keeping is not None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pyptx import _core, _locks
+from pyptx.launch import ahead
 from pyptx.stamps import active
 
 __all__ = ["Calls", "Keeper", "Replayed", "keeping", "replayed", "rerun", "watch_calls"]
@@ -28,8 +29,8 @@ keeping: Keeper | None = None  # who keeps calls now; the launcher then takes th
 
 
 def watch_calls() -> None:
-    """Tells the launcher whether somebody looks at each call: who keeps it, or a timeline."""
-    _core.keep_calls(keeping is not None or active.recorder is not None)
+    """Tells the launcher whether somebody looks at each call: who keeps it, a timeline, or who wants its kernel alone."""
+    _core.keep_calls(keeping is not None or active.recorder is not None or ahead.collecting is not None)
 
 
 class Keeper:

@@ -8,10 +8,13 @@ import warnings
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
 from pyptx import _core
 from pyptx.errors import AssemblerWarning, PerformanceWarning
+from pyptx.launch import ahead
 
 __all__ = ["Resources", "compile", "of", "warn"]
 
@@ -70,8 +73,12 @@ def _listed(kernels: Any) -> list[Any]:
     items = list(kernels) if isinstance(kernels, Iterable) else [kernels]
     for item in items:
         pair = isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], Mapping)
-        if not hasattr(item[0] if pair else item, "specialise"):
-            raise TypeError(f"compile takes a list of kernels, and of pairs (kernel, {{name: value}}), not {item!r}")
+        if not (
+            hasattr(item[0] if pair else item, "specialise") or isinstance(item, (FunctionType, MethodType, partial))
+        ):
+            raise TypeError(
+                f"compile takes a list of kernels, of pairs (kernel, {{name: value}}), and of functions without arguments, not {item!r}"
+            )
     return items
 
 
@@ -79,9 +86,16 @@ def compile(kernels: Iterable[Any], threads: int | None = None) -> list[Resource
     """Traces and assembles kernels before their first call, several at once.
 
     An item is a kernel whose sizes are all known, or a pair of a kernel and the keyword arguments of one specialisation:
-    `pyptx.compile([rms_norm, (gemm, {"M": 4096, "BM": 128})])`.
+    `pyptx.compile([rms_norm, (gemm, {"M": 4096, "BM": 128})])`.  Or it is a function without arguments, all of whose calls of kernels are
+    assembled, and not launched.
     """
-    items = [(item, {}) if not isinstance(item, tuple) else item for item in _listed(kernels)]
-    made = [kernel.specialise(**kwargs) for kernel, kwargs in items]  # bodies are Python: one after the other
+    made = []
+    for item in _listed(kernels):  # bodies are Python: one after the other
+        if isinstance(item, tuple):
+            made.append(item[0].specialise(**item[1]))
+        elif hasattr(item, "specialise"):
+            made.append(item.specialise())
+        else:
+            made += ahead.met_by(item)
     with ThreadPoolExecutor(threads or os.cpu_count()) as pool:  # the assembler runs without Python's lock
         return list(pool.map(of, made))
