@@ -287,3 +287,31 @@ def test_every_way(how, name):
     call, make, which = CALLS[name]
     given = make()
     WAYS[how](call, given, list(range(len(given))) if which is None else which)
+
+
+WITH_OUT = {
+    "rms_norm": (kernels.rms_norm, CALLS["rms_norm"][1]),
+    "softmax": (kernels.softmax, CALLS["softmax"][1]),
+    "softmax, columns": (lambda x, out: kernels.softmax(x, 1, out=out), CALLS["softmax"][1]),
+    "swiglu": (kernels.swiglu, CALLS["swiglu"][1]),
+    "swiglu, halves": (lambda x, out: kernels.swiglu(x, out=out), CALLS["softmax"][1]),
+    "rope": (kernels.rope, CALLS["rope"][1]),
+    "matmul": (kernels.matmul, CALLS["matmul, a batch"][1]),
+    "attention": (kernels.attention, heads),
+}
+
+
+@pytest.mark.parametrize("name", WITH_OUT)
+def test_results_in_memory_of_every_kind(name):
+    torch.manual_seed(0)
+    call, make = WITH_OUT[name]
+    given = make()
+    wanted = call(*given, out=None)
+    for out in (torch.zeros_like(wanted), *lying(torch.zeros_like(wanted))):
+        assert call(*given, out=out) is out
+        near(out, wanted, 1e-3)
+    for at, each in enumerate(given):
+        if each.shape == wanted.shape and each.dtype == wanted.dtype:
+            own = each.clone()
+            with contextlib.suppress(LaunchValueError):  # a product reads what it has written
+                near(call(*instead(given, at, own), out=own), wanted, 1e-3)

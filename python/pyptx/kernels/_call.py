@@ -174,7 +174,8 @@ class RowFunction(_core.Choice):
             made = self.shaped(run(*given, **named), shape)
             return copied_to(self.called, out, made)  # rows read neighbours' elements
         rows = math.prod(shape[:-1]) if columns == shape[-1] else math.prod(shape) // columns
-        run(*given, out=place if is_matrix else viewed(place, rows, columns), **named)
+        width = columns if out.shape == shape else out.shape[-1]  # of halves, the result is narrower
+        run(*given, out=place if is_matrix else viewed(place, rows, width), **named)
         return out if place is out else copied_to(self.called, out, place)
 
     def _columns(self, tensors, out) -> int:

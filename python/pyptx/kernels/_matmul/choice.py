@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pyptx.kernels._epilogue import NOTHING, Epilogue
 from pyptx.kernels._matmul.arguments import NAMES, width_of
 from pyptx.kernels._matmul.blackwell import blackwell_cut, blackwell_kernel
-from pyptx.kernels._matmul.costs import CLOCKS, clusters, quicker
+from pyptx.kernels._matmul.costs import CLOCKS, clusters, quicker, whole_lines
 from pyptx.kernels._matmul.cuts import cut_of, small_cut
 from pyptx.kernels._matmul.hopper import product_kernel
 from pyptx.kernels._matmul.mma import Cut, mma_kernel
@@ -150,11 +150,12 @@ def mma_of(p: Problem, cut: Cut | None = None, parts=False):
 
 
 def estimate_of(p: Problem) -> tuple[Config, float]:
-    """`estimate` for a problem, or a quicker tile where costs of any tile are known."""
+    """`estimate` for a problem, or a quicker tile where costs of any tile are known.  All numbers of rows that need the same tiles are one to
+    `estimate`, so that a new one is seldom thought over."""
     plain = p.epilogue == NOTHING and p.dtype.bits == p.out.bits == 16 and p.a_k_major
     ragged = p.a_width == 16, p.b_width == 16
     told = {"gated": p.epilogue.gated, "plain": plain, "ragged": ragged}
-    c, time = estimate(p.m, p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, **told)
+    c, time = estimate(whole_lines(p.m), p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, **told)
     fitted = p.dtype.bits == p.out.bits == 16 and p.batch is None and not p.epilogue.gated and not any(ragged)
     if not fitted or clusters(WIDE[0][0], p.m, p.n) > MANY * MULTIPROCESSORS:
         return c, time
