@@ -55,10 +55,10 @@ def going_over_rows(made: Split, dtype=bf16):
     split = functools.partial(given, made)
 
     @row_kernel((matrix(dtype), matrix(dtype)), (matrix(dtype), TIMES), split, over_rows=True)
-    def moved(X, G, Y, T, *, P):
+    def moved(X, G, Y, T):
         row, (times,) = Row(split(X.shape[1])), ptx.global_ptrs(T)
         began = reg.from_(ptx.sreg("%globaltimer"), u64)
-        for x, g in row.over(ptx.param(u32, "M"), P, X, G):
+        for x, g in row.over(ptx.param(u32, "M"), ptx.param(u32, "P"), X, G):
             row.conclude([(Y, row.map(add, x, g))], [])
         ptx.bar.sync(0)
         with ptx.if_(row.thread == 0 if made.ctas > 1 else row.in_cta == 0):
