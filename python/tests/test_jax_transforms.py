@@ -325,6 +325,16 @@ def test_a_row_parallel_kernel_is_partitioned_without_a_gather(mesh):
     assert "all-gather" in plain.lower(sharded, whole).compile().as_text()
 
 
+def test_arrays_from_outside_of_the_mesh_that_is_set(mesh):
+    """Of which the partitioner tells no PartitionSpec."""
+    from pyptx import kernels
+
+    x = jnp.asarray(values(4, 6, 32))
+    with jax.set_mesh(mesh):
+        got = jax.jit(lambda x: kernels.softmax(x, 1))(x)
+    np.testing.assert_allclose(got, jax.nn.softmax(x, 1), atol=1e-5)
+
+
 def test_second_derivatives_of_rows_that_are_spread(mesh):
     """Of a backward that has derivatives itself, which each device makes for its own rows."""
     from pyptx import kernels

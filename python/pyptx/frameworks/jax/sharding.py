@@ -23,8 +23,9 @@ def by_rows_of_devices(symbol: str, inputs, results, whole, local):
 
     def shared(shapes):
         for tile, shape in zip(inputs, shapes, strict=True):
-            if symbol in tile.symbolic_dims and len(shape.sharding.spec) > 0:
-                return shape.sharding.spec[0]
+            spec = getattr(shape.sharding, "spec", ())  # arrays from outside of jax.set_mesh have none
+            if symbol in tile.symbolic_dims and len(spec) > 0:
+                return spec[0]
         return None
 
     def shardings(mesh, tiles, rows):
