@@ -24,7 +24,7 @@ experts    grouped_matmul of few rows an expert, fp8 with scales of blocks, besi
 decode     grouped_matmul where few groups have rows, or all have room for more, beside a copy; GB/s of the weights of groups that have rows
 heads      batches with few columns (p @ v), and of heads that lie transposed; results are compared with torch's first
 mx         mxfp8 and nvfp4 beside our own bf16 (sm_100a and sm_103a; nothing here has run it)
-tune       every configuration that matmul chooses among, by shape, for at most so many minutes: what pyptx/kernels/_matmul/choice.py has
+tune       the tiles that pyptx/kernels/_matmul/costs.py finds quickest, by shape, for at most so many minutes: what they take, and what it says
 
 Needs an sm_90 GPU; matmul's parts run on sm_100 and sm_103, too.
 """
@@ -32,6 +32,7 @@ Needs an sm_90 GPU; matmul's parts run on sm_100 and sm_103, too.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import statistics
 import subprocess
@@ -121,6 +122,8 @@ ROWS = (
     2000, 2048, 2500, 3000, 3072, 3152, 4000, 4096,
 )  # fmt: skip
 EPILOGUES = ((4096, 4096, 4096), (1024, 4096, 4096), (8192, 768, 768), (8192, 3072, 768), (8192, 768, 3072), (50176, 96, 96), (50176, 384, 96), (12544, 512, 512), (64, 4096, 4096), (128, 14336, 4096))  # fmt: skip
+
+TUNED = 5  # tiles of a shape
 
 
 def of_models(rng: random.Random) -> list:
@@ -624,53 +627,42 @@ class Bench:
             self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e9, self.bursts(arms, 8, 0.3))
 
     def tune(self):
-        import numpy
-
-        from pyptx.kernels._matmul.choice import CANDIDATES, SPLITS
+        from pyptx.kernels._matmul.costs import Sizes, is_taken, microseconds, tiles
         from pyptx.kernels._matmul.hopper import product_kernel
-        from pyptx.kernels._matmul.tiles import MULTIPROCESSORS
         from pyptx.types import bf16
 
-        for b_k_major in (True, False):
-            taken = (c for c, *costs in CANDIDATES if costs[not b_k_major])
-            configs = {named(c): c for c in (*taken, *SPLITS)}
-            found = {name: [] for name in configs}
-            title = "(N, K)" if b_k_major else "(K, N)"
-            self.header(f"Configurations, B {title}, TFLOP/s (ratio), in a graph", *configs, "cuBLAS")
-            end = time.monotonic() + 30 * self.minutes  # half of them each
-            shapes = [*SMALL, *MODELS]
-            for m, n, k in shapes[::2] + shapes[1::2]:
-                if time.monotonic() > end:
-                    print("the others: out of time")
-                    break
-                a, out = self.randn(m, k), self.randn(m, n)
-                b = self.randn(n, k) if b_k_major else self.randn(k, n)
-                arms = {}
-                for name, config in configs.items():
-                    kernel = product_kernel(config, bf16, True, b_k_major)
-                    arms[name] = lambda kernel=kernel, a=a, b=b, out=out: kernel(a, b, out=out)
-                matrix = b.mT if b_k_major else b
-                arms["cuBLAS"] = lambda a=a, b=matrix, out=out: self.torch.mm(a, b, out=out)
-                times = self.in_graphs(arms, max(3, min(30, int(3e12 / (m * n * k)))))
-                self.report(f"{m} x {n} x {k}", 2 * m * n * k / 1e6, times)
-                for name, c in configs.items():
-                    rows, columns = (n, m) if c.turned else (m, n)
-                    tiles = -(-rows // (c.bm * c.cm)) * -(-columns // (c.bn * c.cn))
-                    waves = -(-tiles // (MULTIPROCESSORS // c.ctas))
-                    found[name].append((waves * -(-k // (64 * c.parts)), waves, statistics.median(times[name])))
-            print("\nmicroseconds of a wave, by shapes of up to four: for each 64 of K, and besides")
-            for name, rows in found.items():
-                few = [row for row in rows if row[1] <= 4]
-                blocks, waves, elapsed = numpy.array(few if len(few) > 6 else rows).T
-                (block, wave), *_ = numpy.linalg.lstsq(
-                    numpy.stack([blocks / elapsed, waves / elapsed], 1), numpy.ones(len(blocks)), rcond=None
-                )
-                print(f"{name}: {block:.3f}, {wave:.2f}")
+        end, off = time.monotonic() + 60 * self.minutes, []
+        shapes = [
+            (*size, *majors) for size in (*SMALL, *MODELS) for majors in ((True, True), (True, False), (False, False))
+        ]
+        self.header("Tiles that costs find quickest, us (their costs)", "cuBLAS", *(f"{i + 1}." for i in range(TUNED)))
+        for m, n, k, a_k_major, b_k_major in random.Random(0).sample(shapes, len(shapes)):
+            if time.monotonic() > end:
+                print("the others: out of time")
+                break
+            s = Sizes(m, n, -(-k // 64), 1, a_k_major, b_k_major, plain=True)
+            legal = sorted((microseconds(c, s), i, c) for i, c in enumerate(tiles(*s.kinds)) if is_taken(c, s))
+            about = {named(c): cost for cost, _, c in legal[:TUNED]}
+            a, out = self.randn(*((m, k) if a_k_major else (k, m))), self.randn(m, n)
+            b = self.randn(*((n, k) if b_k_major else (k, n)))
+            arms = {}
+            for _, _, c in legal[:TUNED]:
+                kernel = product_kernel(c, bf16, a_k_major, b_k_major)
+                arms[named(c)] = lambda kernel=kernel, a=a, b=b, out=out: kernel(a, b, out=out)
+            left, right = a if a_k_major else a.mT, b.mT if b_k_major else b
+            arms["cuBLAS"] = lambda a=left, b=right, out=out: self.torch.mm(a, b, out=out)
+            times = self.in_graphs(arms, max(3, min(30, int(3e12 / (m * n * k)))))
+            found = {name: statistics.median(each) for name, each in times.items()}
+            off += [abs(math.log(cost / found[name])) for name, cost in about.items()]
+            cells = (f"{name}: {found[name]:.1f} ({cost:.1f})" for name, cost in about.items())
+            how = ("(M, K)" if a_k_major else "(K, M)") + (" (N, K)" if b_k_major else " (K, N)")
+            print(f"| {m} x {n} x {k}, {how} | {found['cuBLAS']:.1f} | {' | '.join(cells)} |", flush=True)
+        print(f"on average {statistics.mean(off):.3f} off")
 
 
 def named(c) -> str:
-    size = "turned " * c.turned + f"{c.bm} x {c.bn}" + (f" / {c.parts}" if c.parts > 1 else "")
-    return size + (f", clusters of {c.cm} x {c.cn}" if c.cm * c.cn > 1 else "")
+    size = "C^T " * c.turned + f"{c.bm} x {c.bn}" + f" in {c.cm} x {c.cn}" * (c.ctas > 1)
+    return size + ", one each" * c.once
 
 
 def main() -> int:

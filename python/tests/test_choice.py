@@ -200,12 +200,12 @@ def test_what_a_frozen_dataclass_holds_may_change():
 def test_no_product_is_compared_by_its_content_at_each_call():
     """Which would take as long as the call."""
     from pyptx.kernels._matmul.blackwell import PAIR, blackwell_kernel
-    from pyptx.kernels._matmul.choice import BLOCKS, CANDIDATES
+    from pyptx.kernels._matmul.choice import BLOCKS, WIDEST
     from pyptx.kernels._matmul.hopper import product_kernel
     from pyptx.types import bf16
 
     x, y = torch.randn(128, 128).bfloat16(), torch.randn(256, 128).bfloat16()
-    made = [product_kernel(config, bf16) for config in (CANDIDATES[0][0], BLOCKS)]
+    made = [product_kernel(config, bf16) for config in (WIDEST, BLOCKS)]
     for each in (*made, blackwell_kernel(PAIR, bf16)):
         each(x, y)
         assert each._reads._others == []

@@ -95,12 +95,6 @@ CLEAN = {
     "matmul by clusters that have one tile": product(
         64, 64, 3, consumers=1, cm=4, cn=2, overlap=False, swing=False, once=True
     ),
-    "matmul that splits K": lambda: product_kernel(Config.split(64, 128, 4, consumers=1), bf16)(
-        half(72, 640), half(136, 640)
-    ),
-    "matmul that splits K in four": lambda: product_kernel(Config.split(128, 64, 4, parts=4), bf16)(
-        half(136, 640), half(72, 640)
-    ),
     "matmul by tiles of the transposed result": product(128, 80, 3, turned=True),
     "matmul of groups of lines": lambda: product_kernel(
         Config(64, 64, 3, 1, overlap=False, swing=False), bf16, False, False, parted=True

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 import pyptx  # noqa: E402
 from pyptx import assembler, kernels  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
+from pyptx.kernels._matmul.calls_in_torch import Call, contiguous  # noqa: E402
 from pyptx.kernels._matmul.choice import (  # noqa: E402
     BLOCKS,
     OF_LINES,
@@ -24,7 +25,6 @@ from pyptx.kernels._matmul.choice import (  # noqa: E402
     stream_of,
 )
 from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
-from pyptx.kernels._matmul.in_torch import Call, contiguous  # noqa: E402
 from pyptx.kernels._matmul.launches import launches_of  # noqa: E402
 from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel  # noqa: E402
 from pyptx.kernels._matmul.tiles import CLUSTERS, Config  # noqa: E402

@@ -16,7 +16,8 @@ import pyptx  # noqa: E402
 from pyptx import assembler, kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul.choice import BLOCKS, configuration  # noqa: E402
+from pyptx.kernels._matmul.choice import BLOCKS, tile_of  # noqa: E402
+from pyptx.kernels._matmul.costs import Sizes  # noqa: E402
 from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul.tiles import Config  # noqa: E402
 from pyptx.types import bf16, e4m3, f32  # noqa: E402
@@ -370,9 +371,7 @@ def test_what_does_not_fit(error, message, call):
 
 def test_cuts_that_do_not_fit():
     for config in (Config(128, 64), Config(128, 128, cm=2)):
-        with pytest.raises(
-            ValueError, match="gates and ups want no clusters along M or K, and a multiple of 128 columns"
-        ):
+        with pytest.raises(ValueError, match="gates and ups want no clusters along M, and a multiple of 128 columns"):
             product_kernel(config, bf16, epilogue=Epilogue(activation="swiglu"))
     product_kernel(Config(128, 64), bf16, out=f32, epilogue=Epilogue(activation="swiglu"))
     with pytest.raises(ValueError, match="a multiple of 128 columns"):
@@ -383,7 +382,7 @@ def test_cuts_that_do_not_fit():
 @pytest.mark.parametrize(("m", "out"), [(4096, bf16), (64, bf16), (4096, f32)])
 def test_gates_assemble(m, out):
     gates, sizes = Epilogue(bf16, "swiglu"), {"M": m, "N": 4096, "K": 4096}
-    c = configuration(m, 4096, 4096, 1, out.bits, True, gated=True)
+    c = tile_of(Sizes(m, 4096, 64, bits=out.bits, gated=True))
     made = [product_kernel(c, bf16, out=out, epilogue=gates).resources(**sizes)]
     if out == bf16:
         scaled = Epilogue(activation="swiglu", scales="block")

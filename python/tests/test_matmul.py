@@ -18,31 +18,29 @@ import pyptx  # noqa: E402
 from pyptx import assembler, kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul import grouped_in_torch, hopper, in_torch  # noqa: E402
+from pyptx.kernels._matmul import calls_in_torch, grouped_in_torch, hopper  # noqa: E402
 from pyptx.kernels._matmul.choice import (  # noqa: E402
     BLOCKS,
-    CANDIDATES,
     ONCE,
     PAIR,
     PARTED,
-    RAGGED,
-    SPLITS,
     WIDE_BLOCKS,
+    WIDEST,
     Problem,
-    configuration,
     fills_once,
-    for_output,
     inside,
     kernel_of,
+    sizes_of,
     stream_of,
     streams,
+    tile_of,
     with_tail,
 )  # fmt: skip
+from pyptx.kernels._matmul.costs import Sizes  # noqa: E402
 from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul.mma import mma_kernel  # noqa: E402
-from pyptx.kernels._matmul.once import in_one_wave, tiles  # noqa: E402
 from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel  # noqa: E402
-from pyptx.kernels._matmul.tiles import CLUSTERS, Config  # noqa: E402
+from pyptx.kernels._matmul.tiles import Config  # noqa: E402
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32  # noqa: E402
 
 F = torch.nn.functional
@@ -96,10 +94,10 @@ ALONE = {"overlap": False, "swing": False, "once": True}  # the tile of its clus
 CUTS = [
     Config(64, 96, 8, 1), PAIR,
     Config(128, 128, 3), Config(128, 128, 3, cm=2), Config(128, 128, 3, cn=2, group=1), Config(128, 64, 3, overlap=False), Config(64, 64, 3, 1),
-    Config(256, 128, 3, cm=2), Config(128, 192, 4), Config(), *SPLITS, Config.split(128, 64, 3), Config.split(128, 96, 4), Config.split(64, 128, 4, 1, parts=4),
+    Config(256, 128, 3, cm=2), Config(128, 192, 4), Config(),
     Config(128, 144, 4), Config(128, 160, 3, cm=2), Config(128, 96, 3, cn=2), Config(64, 192, 3, 1), Config(128, 224, 3), Config(128, 64, 3, cm=2),
     Config(64, 48, 3, 1, ahead=2), Config(64, 112, 3, 1, cm=2, ahead=4), Config(128, 80, 4, cm=2, cn=4, **ALONE), Config(64, 96, 4, 1, cm=4, cn=2, **ALONE),
-    Config(256, 160, 4, cn=2, **ALONE), Config(192, 144, 5, 3, cn=4, **ALONE), Config(128, 192, 4, cm=2, cn=2),
+    Config(256, 160, 4, cn=2, **ALONE), Config(192, 144, 4, 3, cn=4, **ALONE), Config(128, 192, 4, cm=2, cn=2),
 ]  # fmt: skip
 TURNED = [
     Config(64, 64, 3, 1, turned=True), Config(64, 256, 3, 1, turned=True), Config(128, 144, 4, turned=True), Config(128, 128, 3, cm=2, turned=True),
@@ -170,9 +168,8 @@ def test_the_last_step_is_as_short_as_k(k, majors):
 
 
 def test_a_tail_is_of_plain_products():
-    for more in ({}, {"swing": False, "parts": 2, "overlap": False}):
-        with pytest.raises(ValueError, match="a tail of K wants no swing, parts, groups of lines or scales of blocks"):
-            product_kernel(Config(64, 64, 4, 1, tail=2, **more), bf16)
+    with pytest.raises(ValueError, match="a tail of K wants no swing, groups of lines or scales of blocks"):
+        product_kernel(Config(64, 64, 4, 1, tail=2), bf16)
     for k, more in ((64, {}), (48, {}), (128, {}), (4128, {}), (96, {"epilogue": Epilogue(scales="block")})):
         assert with_tail(Config(), Problem(64, 64, k, None, bf16, bf16, **more)).tail == 0
 
@@ -223,9 +220,7 @@ def test_weights_are_asked_for_before_the_kernel_ahead_has_ended(m, ahead):
 
 def test_turned_has_no_epilogue():
     for more in ({"epilogue": Epilogue(activation="silu")}, {"out": f32}, {"grouped": True}):
-        with pytest.raises(
-            ValueError, match="turned, a product has values of 16 bits, and no groups, epilogue or parts of K"
-        ):
+        with pytest.raises(ValueError, match="turned, a product has values of 16 bits, and no groups or epilogue"):
             product_kernel(TURNED[0], bf16, **more)
 
 
@@ -649,63 +644,69 @@ def test_jax():
 
 
 OTHERS = [(f16, f16, Epilogue(f16, "gelu", f16)), (bf16, f32, Epilogue(f32)), (f32, f32, Epilogue()), (e4m3, bf16, Epilogue(scales="row")), (s8, s32, Epilogue())]  # fmt: skip
-CONFIGS = [config for config, *_ in CANDIDATES + RAGGED]
 
 
 @needs_ptxas
 @pytest.mark.parametrize(
     ("config", "dtype", "out", "epilogue"),
-    [(config, bf16, bf16, Epilogue() if config.turned else Epilogue(bf16)) for config in (*CONFIGS, *ONCE[0], *ONCE[1])]
-    + [(config, bf16, f32, Epilogue()) for config in CONFIGS if config.bn in (96, 64) and not config.turned]
-    + [(CONFIGS[0], *other) for other in OTHERS],
+    [(config, bf16, bf16, Epilogue(bf16)) for config in (*ONCE[0], *ONCE[1])]
+    + [(WIDEST, *other) for other in OTHERS if other[1].bits == 16],
     ids=str,
 )
 def test_configurations_assemble(config, dtype, out, epilogue):
-    k_major = dtype.bits != 16
-    of_b = k_major or config.turned < (config.bn % 64 != 0)  # such tiles are taken of (N, K), and turned of (K, N)
-    made = product_kernel(for_output(config, out.bits), dtype, k_major or config.turned, of_b, out, False, epilogue)
-    found = made.resources(M=4096, N=4096, K=4096)
+    found = product_kernel(config, dtype, out=out, epilogue=epilogue).resources(M=4096, N=4096, K=4096)
     assert found.spill_stores == 0
     assert found.dynamic_shared <= 232448
 
 
 MEASURED = [  # M, N, K, whether B is stored (N, K): the tile that docs/performance/products.md has as the quickest, and whether it is turned
-    (1536, 1536, 1536, False, (128, 144, True)), (1024, 2112, 7168, False, (64, 256, True)), (1024, 2112, 7168, True, (64, 256, True)),
-    (2560, 2560, 2560, False, (128, 208, True)), (4096, 2112, 7168, True, (128, 176, False)), (256, 6144, 4096, True, (128, 96, False)),
-    (256, 7168, 2048, True, (128, 112, False)), (768, 768, 768, True, (64, 96, False)), (4096, 4096, 14336, False, (128, 256, False)),
-    (4096, 4096, 4096, True, (128, 256, False)), (50176, 96, 96, True, (192, 96, False)), (50176, 384, 96, False, (128, 192, False)),
-    (256, 28672, 4096, False, (128, 256, False)), (2048, 2048, 2048, True, (128, 256, False)), (1280, 1280, 1280, True, (128, 112, False)),
+    (1536, 1536, 1536, False, (128, 144, True)), (1024, 2112, 7168, False, (64, 256, True)), (2560, 2560, 2560, False, (128, 208, True)),
+    (256, 7168, 2048, True, (128, 112, False)), (4096, 4096, 14336, False, (128, 256, False)), (4096, 4096, 4096, True, (128, 256, False)),
+    (256, 28672, 4096, False, (128, 256, False)), (2048, 2048, 2048, True, (128, 256, False)),
+    (1280, 1280, 1280, True, (128, 112, False)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("m", "n", "k", "b_k_major", "tile"), MEASURED, ids=str)
 def test_what_measured_best_is_chosen(m, n, k, b_k_major, tile):
-    c = configuration(m, n, k, 1, 16, b_k_major, plain=True)
+    c = chosen(m, n, k, b_k_major)
     assert (c.bm, c.bn, c.turned) == tile
-    assert not configuration(m, n, k, 1, 16, b_k_major).turned  # what has an epilogue
 
 
-RAGGED_SHAPES = [  # M, N, K, whether B is stored (N, K): a tile, and the CTAs that share its columns and its rows
-    (3000, 3000, 3000, True, (128, 192, 2, 1)), (3000, 3000, 3000, False, (128, 192, 2, 1)), (5000, 5000, 5000, True, (128, 256, 2, 2)),
-    (1500, 3000, 4096, False, (192, 192, 1, 1)), (1500, 3000, 4096, True, (128, 144, 1, 1)), (2200, 2200, 2200, True, (256, 160, 1, 2)),
-    (2200, 2200, 2200, False, (256, 160, 1, 2)), (1800, 1800, 1800, False, (192, 160, 1, 4)), (1400, 1400, 1400, True, (128, 144, 2, 2)),
-]  # fmt: skip
+def chosen(m, n, k, b_k_major, **more):
+    """The tile of a product of 16-bit values."""
+    return tile_of(sizes_of(Problem(m, n, k, None, bf16, bf16, b_k_major=b_k_major, **more)))
 
 
-@pytest.mark.parametrize(("m", "n", "k", "b_k_major", "tile"), RAGGED_SHAPES, ids=str)
-def test_rows_that_begin_within_a_sector_are_shared(m, n, k, b_k_major, tile):
+def test_of_what_memory_bounds_l2_reads_less_ahead():
+    """As much as a copy asks for."""
+    assert [chosen(*size, True).l2 for size in ((50176, 96, 288), (65536, 64, 256), (8192, 768, 768))] == [
+        "128B",
+        "128B",
+        "256B",
+    ]
+
+
+@pytest.mark.parametrize("m", [1400, 1800, 2200, 3000])
+@pytest.mark.parametrize("b_k_major", [True, False])
+def test_rows_that_begin_within_a_sector_are_shared(m, b_k_major):
     """Of a tensor's own strides: 3000 bf16 are 16 bytes modulo 32."""
-    a, b = torch.empty(m, k, dtype=torch.bfloat16), torch.empty((n, k) if b_k_major else (k, n), dtype=torch.bfloat16)
-    widths = [in_torch.Seen(each).width for each in (a, b)]
-    p = Problem(m, n, k, None, bf16, bf16, True, b_k_major, *widths, on_gpu=False)
-    c = configuration(m, n, k, 1, 16, b_k_major, plain=True, ragged=(widths[0] == 16, widths[1] == 16))
-    assert (c.bm, c.bn, c.cm, c.cn) == tile
-    assert c.l2 == ("128B" if 16 in widths else "256B")
+    a, b = torch.empty(m, m, dtype=torch.bfloat16), torch.empty(m, m, dtype=torch.bfloat16)
+    widths = [calls_in_torch.Seen(each).width for each in (a, b)]
+    p = Problem(m, m, m, None, bf16, bf16, True, b_k_major, *widths, on_gpu=False)
+    c = tile_of(sizes_of(p))
+    assert widths == [16, 16] and c.ctas > 1 and c.l2 == "128B"
+    assert chosen(m, m, m, b_k_major).l2 == "256B"
     with kernels.simulated_target("sm_90a"):
         assert kernel_of(p) is product_kernel(inside(c, p), bf16, True, b_k_major, bf16, False, Epilogue())
 
 
-@pytest.mark.parametrize("config", [c for c, *_ in RAGGED], ids=str)
+SHARED = [
+    Config(128, 256, 4, cm=2, cn=2), Config(192, 192, 3, 3, cm=2), Config(128, 160, 4, cm=2), Config(64, 128, 8, 1, cm=2), Config(64, 64, 12, 1, cm=2, cn=2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("config", SHARED, ids=str)
 @pytest.mark.parametrize("k_major", [True, False])
 def test_ctas_that_share_ragged_rows(config, k_major):
     """Three tiles along M, so that one of a pair has none, and rows that are 16 bytes modulo 32."""
@@ -720,10 +721,8 @@ def test_ctas_that_share_ragged_rows(config, k_major):
 def test_what_measured_best_is_chosen_of_few_rows_and_of_blocks():
     assert [stream_of(m, n, k).parts for m, n, k in ((128, 2112, 7168), (128, 4096, 4096), (256, 1536, 7168), (256, 4096, 14336), (32, 6144, 4096), (32, 4096, 4096))] == [3, 2, 4, 2, 2, 2]  # fmt: skip
     assert [(c.tall, c.bn) for c in (stream_of(m, n, 7168, k_major) for m, n, k_major in ((128, 2112, True), (64, 6144, True), (128, 4096, True), (100, 2112, True), (100, 1536, True), (32, 2112, True), (128, 2112, False)))] == [(True, 56), (True, 96), (False, 64), (True, 56), (True, 56), (False, 64), (False, 64)]  # fmt: skip
-    assert [configuration(2048, 4096, 4096, 8, 16, True, grouped=True, gated=gated).cn for gated in (True, False)] == [
-        2,
-        1,
-    ]
+    of_groups = Sizes(2048, 4096, 64, 8, grouped=True)
+    assert [tile_of(replace(of_groups, gated=gated)).cn for gated in (True, False)] == [2, 1]
 
 
 @pytest.mark.parametrize(("m", "n", "k", "rows"), [
@@ -761,41 +760,17 @@ ONE_WAVE = [  # M, N, K, whether B is stored (N, K): a tile, whether it is turne
     (256, 4096, 4096, False, (64, 128, True, 1, 2)), (192, 4096, 4096, True, (64, 96, True, 1, 2)), (300, 4096, 4096, True, (64, 160, True, 1, 2)),
     (256, 6144, 4096, True, (128, 96, False, 2, 1)), (256, 6144, 4096, False, (128, 96, False, 2, 1)), (192, 6144, 4096, False, (128, 96, True, 1, 2)),
     (100, 7168, 4096, True, (64, 112, True, 4, 1)), (128, 7168, 2048, True, (64, 112, False, 2, 1)), (2048, 512, 4096, True, (64, 128, False, 1, 2)),
-    (520, 6144, 4096, True, (192, 144, True, 1, 2)), (768, 1536, 4096, True, (64, 160, False, 4, 2)), (768, 768, 8192, False, (64, 80, True, 2, 2)),
-    (256, 2560, 7168, False, (64, 96, True, 4, 1)), (256, 2560, 7168, True, (64, 96, False, 4, 2)), (160, 6144, 4096, True, (64, 160, True, 4, 1)),
+
+    (256, 2560, 7168, False, (64, 96, True, 4, 1)), (256, 2560, 7168, True, (64, 96, False, 4, 2)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("m", "n", "k", "b_k_major", "cut"), ONE_WAVE, ids=str)
 def test_clusters_that_share_fill_the_gpu_once(m, n, k, b_k_major, cut):
     p = Problem(m, n, k, None, bf16, bf16, b_k_major=b_k_major)
-    c = fills_once(p) or configuration(m, n, k, 1, 16, b_k_major, plain=True)
+    c = fills_once(p) or tile_of(sizes_of(p))
     assert (c.bm, c.bn, c.turned, c.cm, c.cn) == cut
     assert of_hopper(m, n, k, b_k_major) is product_kernel(inside(c, p), bf16, True, b_k_major, bf16, False, Epilogue())
-
-
-WIDEST = sorted({(c.bm, c.turned): c for c, _ in sorted(tiles(True), key=lambda each: each[0].bn)}.values(), key=str)
-
-
-@needs_ptxas
-@pytest.mark.parametrize("config", WIDEST, ids=str)
-def test_tiles_of_one_wave_assemble(config):
-    found = product_kernel(config, bf16).resources(M=4096, N=4096, K=4096)
-    assert found.spill_stores == 0 and found.dynamic_shared <= 232448
-
-
-@pytest.mark.parametrize("b_k_major", [True, False])
-def test_clusters_of_one_wave_run_at_once(b_k_major):
-    """As far as there are clusters so small; with few steps, and an epilogue, tiles that are stored beside the next one are as quick."""
-    for m, n in ((520, 6144), (768, 768), (1536, 768), (1024, 1024), (300, 700)):
-        c, _ = in_one_wave(m, n, 4096, b_k_major, (False, False))
-        rows, columns = (n, m) if c.turned else (m, n)
-        assert -(-rows // (c.bm * c.cm)) * -(-columns // (c.bn * c.cn)) <= CLUSTERS[c.ctas]
-        assert b_k_major or c.turned or c.bn % 64 == 0
-    assert in_one_wave(4096, 4096, 4096, b_k_major, (False, False)) is None
-    assert in_one_wave(768, 768, 1024, b_k_major, (False, False)) is None
-    assert configuration(768, 768, 8192, 1, 16, b_k_major, plain=True).once
-    assert not configuration(768, 768, 8192, 1, 16, b_k_major).once
 
 
 def test_pairs_that_share_columns_may_have_an_epilogue():
@@ -854,7 +829,7 @@ def test_gradient_of_groups_for_hopper():
 @needs_ptxas
 def test_groups_and_blocks_assemble():
     sizes = {"M": 4096, "N": 4096, "K": 4096}
-    grouped = product_kernel(CONFIGS[0], bf16, grouped=True).resources(**sizes, E=8)
+    grouped = product_kernel(WIDEST, bf16, grouped=True).resources(**sizes, E=8)
     blocks = product_kernel(BLOCKS, e4m3, epilogue=Epilogue(scales="block")).resources(**sizes, KB=32, NB=32)
     epilogue = Epilogue(bf16, "gelu", bf16, scales="block")
     assert product_kernel(BLOCKS, e4m3, epilogue=epilogue).resources(**sizes, KB=32, NB=32).spill_stores == 0
@@ -881,20 +856,6 @@ def test_mma_has_registers_for_all(width, majors):
     assert found.registers * found.threads <= 1 << 15 or width < 8 or not majors[0]
     finished = mma_kernel(bf16, bf16, *majors, width, width, False, Epilogue(bf16, "silu", bf16)).resources(**sizes)
     assert finished.spill_stores <= 116  # once a tile, where biases and coefficients meet the accumulators
-
-
-@needs_ptxas
-@pytest.mark.parametrize("config", SPLITS, ids=str)
-def test_parts_assemble(config):
-    found = product_kernel(config, bf16, True, False).resources(M=4096, N=4096, K=4096)
-    assert found.spill_stores == 0
-    assert found.dynamic_shared <= 232448
-
-
-def test_parts_that_do_not_fit():
-    for config in (Config.split(128, 256, 2), Config(128, 128, 6, cm=2, parts=2)):
-        with pytest.raises(ValueError, match="one tile a cluster, and room for it in the stages"):
-            product_kernel(config, bf16)
 
 
 @needs_ptxas

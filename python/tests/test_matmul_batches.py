@@ -10,8 +10,9 @@ from test_matmul import GPU, distance  # noqa: E402
 
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
-from pyptx.kernels._matmul import in_torch  # noqa: E402
-from pyptx.kernels._matmul.choice import configuration  # noqa: E402
+from pyptx.kernels._matmul import calls_in_torch  # noqa: E402
+from pyptx.kernels._matmul.choice import tile_of  # noqa: E402
+from pyptx.kernels._matmul.costs import Sizes  # noqa: E402
 from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul.tiles import Config  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
@@ -53,7 +54,7 @@ def test_any(case, device):
 def test_heads_that_lie_transposed_are_not_copied(case):
     a, b = CASES[case]()
     with kernels.simulated_target("sm_90a"):
-        call = in_torch.Call((a, b, None, None, None, None), None, None)
+        call = calls_in_torch.Call((a, b, None, None, None, None), None, None)
     for given, seen in zip((a, b), call.seen[:2], strict=True):
         assert seen.again(given).data_ptr() == given.data_ptr()
 
@@ -68,7 +69,11 @@ def test_tiles_of_two_dimensions(config):
 
 def test_narrow_matrices_have_narrow_tiles():
     """Of many waves, too; and K goes forwards, if A is read once."""
-    sizes = ((1024, 64, 1024, 256), (1024, 96, 1024, 256), (2048, 128, 2048, 64), (64, 1024, 1024, 256), (1024, 1024, 1024, 64))  # fmt: skip
-    found = [configuration(*size, 16, False, plain=True) for size in sizes]
-    assert [((c.bn, c.bm) if c.turned else (c.bm, c.bn)) for c in found] == [(256, 64), (192, 96), (128, 128), (64, 256), (128, 256)]  # fmt: skip
-    assert [c.swing for c in found] == [True, False, False, True, True]
+
+    def of(m, n, k, batch):
+        return tile_of(Sizes(m, n, k // 64, batch, b_k_major=False, plain=True))
+
+    sizes = ((1024, 64, 1024, 256), (1024, 96, 1024, 256), (2048, 128, 2048, 64))
+    assert [c.bm if c.turned else c.bn for c in (of(*size) for size in sizes)] == [64, 128, 128]
+    low = of(64, 1024, 1024, 256)
+    assert low.bm == 64 and low.swing and not of(128, 128, 4096, 32).swing

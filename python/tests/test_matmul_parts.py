@@ -1,6 +1,7 @@
 """Products with a long K in parts, and of one column, as a user's call makes them on Hopper: on the simulator, and on a GPU where there is one."""
 
 import contextlib
+import functools
 import shutil
 import warnings
 
@@ -12,9 +13,10 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul import dense, in_torch  # noqa: E402
+from pyptx.kernels._matmul import calls_in_torch, dense  # noqa: E402
 from pyptx.kernels._matmul import split as split_module  # noqa: E402
-from pyptx.kernels._matmul.choice import Problem, estimate_of, microseconds_in_one  # noqa: E402
+from pyptx.kernels._matmul.choice import Problem, microseconds_in_one, sizes_of  # noqa: E402
+from pyptx.kernels._matmul.costs import quickest as quickest_tile  # noqa: E402
 from pyptx.kernels._matmul.parts import TILES, InParts, in_parts, quickest  # noqa: E402
 from pyptx.kernels._matmul.split import Split, split_kernel, sums_kernel  # noqa: E402
 from pyptx.kernels._matmul.transposed import transposed_f32  # noqa: E402
@@ -42,7 +44,7 @@ def distance(got, wanted) -> float:
 
 
 def called(a, b):
-    return in_torch.Call((a, b, None, None, None, None), None, None)
+    return calls_in_torch.Call((a, b, None, None, None, None), None, None)
 
 
 @devices
@@ -59,6 +61,36 @@ def test_a_long_k_is_multiplied_in_parts(dtype, major, device):
         assert torch.equal(kernels.matmul(a, b, out=torch.empty_like(got)), got)
         wide = torch.empty(72, 64, device=device)
         assert distance(kernels.matmul(a, b, out=wide), wanted) < 1e-3
+
+
+@devices
+@pytest.mark.parametrize("batch", [(), (3,)], ids=str)
+@pytest.mark.parametrize("residual", [None, torch.bfloat16, torch.float32], ids=str)
+def test_sums_of_parts_have_epilogues(batch, residual, device):
+    torch.manual_seed(0)
+    a, b = (torch.randn(*batch, rows, 2048, device=device).bfloat16() for rows in (136, 72))
+    bias = torch.randn(72, device=device).bfloat16()
+    more = None if residual is None else torch.randn(*batch, 136, 72, device=device).to(residual)
+    wanted = torch.nn.functional.gelu(a.double() @ b.double().mT + bias.double())
+    given = {"bias": bias, "activation": "gelu", "residual": more}
+    with kernels.simulated_target("sm_90a"):
+        call = calls_in_torch.Call((a, b.mT, bias, more, None, None), "gelu", None)
+        assert isinstance(call.kernel, InParts)
+        got, out = kernels.matmul(a, b.mT, **given), torch.empty(*batch, 136, 72, device=device).bfloat16()
+        assert torch.equal(kernels.matmul(a, b.mT, **given, out=out), got)
+    assert distance(got, wanted if more is None else wanted + more) < 4e-3
+
+
+@devices
+@majors
+def test_batches_in_parts(major, device):
+    torch.manual_seed(0)
+    a, b = torch.randn(3, 72, 4160, device=device).bfloat16(), torch.randn(3, 4160, 200, device=device).bfloat16()
+    wanted = a.double() @ b.double()
+    with kernels.simulated_target("sm_90a"):
+        a, b = turned(major, a, b)
+        assert isinstance(called(a, b).kernel, InParts)
+        assert distance(kernels.matmul(a, b), wanted) < 4e-3
 
 
 def test_parts_are_clean():
@@ -119,6 +151,43 @@ def test_vmap_in_jax_is_a_product_of_more_rows():
     assert distance(torch.tensor(np.asarray(got, "float64")), wanted) < 4e-3
 
 
+def test_sums_of_parts_have_epilogues_in_jax():
+    jax = pytest.importorskip("jax", reason="skipped: no JAX")
+    random = np.random.default_rng(0)
+    x, w, bias, more = (
+        jax.numpy.asarray(random.standard_normal(size), "bfloat16")
+        for size in ((136, 2048), (2048, 72), (72,), (136, 72))
+    )
+
+    def loss(matmul, x, bias):
+        return (matmul(x, bias) ** 2).astype("float32").sum()
+
+    def ours(x, bias):
+        return kernels.matmul(x, w, bias=bias, activation="relu", residual=more)
+
+    with kernels.simulated_target("sm_90a"), monitored(dense, "in_parts") as found:
+        got, gradients = ours(x, bias), jax.grad(functools.partial(loss, ours), (0, 1))(x, bias)
+    assert found[0] is not None
+
+    def theirs(x, bias):
+        wide = x.astype("float32") @ w.astype("float32") + bias.astype("float32")
+        return (jax.nn.relu(wide) + more.astype("float32")).astype("bfloat16")
+
+    wanted = (theirs(x, bias), *jax.grad(functools.partial(loss, theirs), (0, 1))(x, bias))
+    for one, other in zip((got, *gradients), wanted, strict=True):
+        assert distance(*(torch.tensor(np.asarray(each, "float64")) for each in (one, other))) < 1e-2
+
+
+def test_vmap_of_vmap_in_jax_is_one_batch():
+    jax = pytest.importorskip("jax", reason="skipped: no JAX")
+    random = np.random.default_rng(0)
+    x, g = (jax.numpy.asarray(random.standard_normal((2, 3, 2048, n)), "bfloat16") for n in (64, 48))
+    with kernels.simulated_target("sm_90a"):
+        got = jax.vmap(jax.vmap(lambda x, g: kernels.matmul(x.T, g)))(x, g)
+    x, g = (torch.tensor(np.asarray(each, "float64")) for each in (x, g))
+    assert distance(torch.tensor(np.asarray(got, "float64")), x.mT @ g) < 4e-3
+
+
 @contextlib.contextmanager
 def monitored(module, name):
     """What calls of a function return meanwhile."""
@@ -140,7 +209,9 @@ def test_who_is_in_parts():
     assert parts(64, 64, 65536) == 64 and parts(128, 128, 65536, a_k_major=False) > 8
     assert parts(4096, 4096, 65536) == parts(64, 64, 1024) == parts(16, 4096, 4096) == parts(8, 64, 4096) == 1
     assert parts(64, 64, 65536, bf16, f32) > 1 and parts(64, 64, 65536, s8, f32) == 1
-    assert parts(64, 64, 65536, epilogue=Epilogue(bf16)) == 1
+    assert parts(64, 64, 65536, epilogue=Epilogue(bf16, "gelu", f32)) > 1
+    for epilogue in (Epilogue(activation="swiglu"), Epilogue(scales="tensor")):
+        assert parts(64, 64, 65536, epilogue=epilogue) == 1
     assert parts(64, 64, 8 * 8191) > 1  # any K
     assert in_parts(problem(64, 64, 65536)) is None  # without wgmma
     for m, n in (
@@ -159,7 +230,10 @@ def test_one_part_is_estimated_as_it_is_multiplied():
     def one(m, n, k, **told):
         return microseconds_in_one(Problem(m, n, k, None, bf16, bf16, **told))
 
-    assert one(768, 768, 8192, a_k_major=False) == estimate_of(Problem(768, 768, 8192, None, bf16, bf16, False))[1]
+    assert (
+        one(768, 768, 8192, a_k_major=False)
+        == quickest_tile(sizes_of(Problem(768, 768, 8192, None, bf16, bf16, False)))[1]
+    )
     tall, wide = (one(128, 1536, 8192, b_k_major=each) for each in (True, False))  # in four parts, and in two
     assert tall < wide
 
@@ -191,7 +265,7 @@ def test_tiles_of_parts(tile, major, device):
 def test_neighbours_lie_along_the_shorter_side(m, n, first, monkeypatch):
     monkeypatch.setattr(split_module, "divided", divmod)
     split = Split(m, n, 64, 64, 2)
-    places = [split.place(tile) for tile in range(split.tiles)]
+    places = [split.place(tile)[:2] for tile in range(split.tiles)]
     assert sorted(places) == [(row, column) for row in range(0, m, 64) for column in range(0, n, 64)]
     assert places[1] == ((64, 0) if first == "rows" else (0, 64))
 
@@ -243,5 +317,5 @@ def test_f32_that_lies_by_columns_is_transposed(major, shape, device):
         given = turned(major, a, b)
         with kernels.simulated_target("sm_90a"):
             steps = [step for seen in called(*given).seen[:2] for step in seen.steps]
-            assert steps.count(in_torch.by_rows) == (major[0] == "T") + (major[1] == "N")
+            assert steps.count(calls_in_torch.by_rows) == (major[0] == "T") + (major[1] == "N")
             assert distance(kernels.matmul(*given), a.double() @ b.double()) < 1e-3

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 from pyptx import assembler, kernels  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
-from pyptx.kernels._matmul import cuts, dense, in_torch  # noqa: E402
+from pyptx.kernels._matmul import calls_in_torch, cuts, dense  # noqa: E402
 from pyptx.kernels._matmul.arguments import width_of  # noqa: E402
 from pyptx.kernels._matmul.choice import Problem, stream_of  # noqa: E402
 from pyptx.kernels._matmul.launches import Parts, launches_of  # noqa: E402
@@ -77,7 +77,7 @@ def test_cuts_of_other_types(dtype, of):
         a, b = ((3 * torch.randn(37, k)).to(dtype), (3 * torch.randn(45, k)).to(dtype))
         width = min(width, width_of(k * a.element_size()), 16)
         for cut in (Cut(64, 64, 2, 2), Cut(32, 32, 2, 2), Cut(16, 16, 1, 1, 1, 128, 4)):
-            made = mma_kernel(of, {s8: in_torch.NAMES["int32"]}.get(of, f32), True, True, width, width, cut=cut)
+            made = mma_kernel(of, {s8: calls_in_torch.NAMES["int32"]}.get(of, f32), True, True, width, width, cut=cut)
             assert close(made(a, b), product(a, b.mT), dtype if dtype != torch.float8_e4m3fn else torch.bfloat16)
 
 
@@ -102,9 +102,9 @@ def test_small_matrices_of_a_batch():
 
 def kernel_of(a, b, **more):
     """(the result, what made it)."""
-    in_torch.CALLS.clear()
+    calls_in_torch.CALLS.clear()
     made = kernels.matmul(a, b, **more)
-    (call,) = in_torch.CALLS.values()
+    (call,) = calls_in_torch.CALLS.values()
     return made, call.kernel
 
 
@@ -235,7 +235,7 @@ def test_padded_of_other_types(dtype, of, out):
     a, b = (3 * torch.randn(270, 77)).to(dtype), (3 * torch.randn(45, 77)).to(dtype)
     widths = [width_of(columns * each.itemsize) for columns, each in ((77, dtype), (77, dtype), (45, out))]
     with kernels.simulated_target("sm_90a"):
-        p = Problem(270, 45, 77, None, of, in_torch.NAMES[str(out)[6:]], True, True, *widths, on_gpu=False)
+        p = Problem(270, 45, 77, None, of, calls_in_torch.NAMES[str(out)[6:]], True, True, *widths, on_gpu=False)
         assert close(Padded(p, out)(a, b), product(a, b.mT), dtype)
 
 

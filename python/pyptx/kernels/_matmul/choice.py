@@ -1,7 +1,6 @@
 """Which kernel multiplies, and in which configuration: chosen by the sizes, types and addresses of a product.
 
-The table of CANDIDATES was measured on an H200; `python bench/gemm.py tune` measures it again.  A tile that it does not have takes the place of its
-choice where `costs.py` finds it much quicker.
+Tiles take what `costs.py` says; of few rows, streams and tiles that fill the GPU once have rules that were measured on an H200.
 """
 
 import functools
@@ -11,11 +10,20 @@ from dataclasses import dataclass, replace
 from pyptx.kernels._epilogue import NOTHING, Epilogue
 from pyptx.kernels._matmul.arguments import NAMES, width_of
 from pyptx.kernels._matmul.blackwell import blackwell_cut, blackwell_kernel
-from pyptx.kernels._matmul.costs import CLOCKS, clusters, quicker, whole_lines
+from pyptx.kernels._matmul.costs import (
+    CLOCKS,
+    WIDEST,
+    Sizes,
+    quickest,
+    tiles_of,
+    waves,
+    whole_lines,
+    with_one_tile,
+    with_stages,
+)
 from pyptx.kernels._matmul.cuts import cut_of, small_cut
 from pyptx.kernels._matmul.hopper import product_kernel
 from pyptx.kernels._matmul.mma import Cut, mma_kernel
-from pyptx.kernels._matmul.once import copying, in_one_wave, with_one_tile
 from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel
 from pyptx.kernels._matmul.tiles import CLUSTERS, MOST_GROUPS, MULTIPROCESSORS, ROW, Config
 from pyptx.kernels._target import family
@@ -23,21 +31,18 @@ from pyptx.types import PtxType, bf16, e4m3, f32, s8
 
 __all__ = [
     "BLOCKS",
-    "CANDIDATES",
     "OF_BLOCKS",
     "OF_LINES",
     "ONCE",
     "PAIR",
     "PARTED",
-    "SPLITS",
+    "WIDEST",
     "WIDE_BLOCKS",
     "Problem",
     "blackwell_cut",
     "blocks_of",
-    "configuration",
     "engine",
     "fills_once",
-    "for_output",
     "grouped_kernel",
     "kernel_of",
     "lies_by_columns",
@@ -45,9 +50,11 @@ __all__ = [
     "mma_of",
     "parted_kernel",
     "scaled_stream_of",
+    "sizes_of",
     "stream_of",
     "streams",
     "streams_few",
+    "tile_of",
     "with_tail",
 ]
 
@@ -108,7 +115,11 @@ def kernel_of(p: Problem):
     once = once_in(p)
     if not once and is_stream(p):
         return stream_kernel(stream_for(p), p.dtype, p.b_k_major, p.out, p.epilogue)
-    c = blocks_of(p.m, p.n, p.k, gated=gated) if p.epilogue.scales == "block" else inside(once or estimate_of(p)[0], p)
+    c = (
+        blocks_of(p.m, p.n, p.k, gated=gated)
+        if p.epilogue.scales == "block"
+        else inside(once or tile_of(sizes_of(p)), p)
+    )
     c = with_beside(with_tail(c, p), p.k * p.dtype.bits // 8, p.epilogue)
     return product_kernel(c, p.dtype, p.a_k_major, p.b_k_major, p.out, batched + p.apart, p.epilogue)
 
@@ -117,7 +128,7 @@ def with_tail(c: Config, p: Problem) -> Config:
     """The configuration with `Config.tail`.  Of many steps, to go through K backwards in every other tile saves more."""
     bytes_ = p.k * p.dtype.bits // 8
     tail = -(-(bytes_ % ROW) // 32) % 4
-    if not tail or not ROW < bytes_ <= TAILED * ROW or p.epilogue.scales == "block" or c.parts > 1:
+    if not tail or not ROW < bytes_ <= TAILED * ROW or p.epilogue.scales == "block":
         return c
     return replace(c, tail=tail, swing=False)
 
@@ -149,17 +160,28 @@ def mma_of(p: Problem, cut: Cut | None = None, parts=False):
     )
 
 
-def estimate_of(p: Problem) -> tuple[Config, float]:
-    """`estimate` for a problem, or a quicker tile where costs of any tile are known.  All numbers of rows that need the same tiles are one to
-    `estimate`, so that a new one is seldom thought over."""
-    plain = p.epilogue == NOTHING and p.dtype.bits == p.out.bits == 16 and p.a_k_major
-    ragged = p.a_width == 16, p.b_width == 16
-    told = {"gated": p.epilogue.gated, "plain": plain, "ragged": ragged}
-    c, time = estimate(whole_lines(p.m), p.n, p.k, p.batch or 1, p.out.bits, p.b_k_major, **told)
-    fitted = p.dtype.bits == p.out.bits == 16 and p.batch is None and not p.epilogue.gated and not any(ragged)
-    if not fitted or clusters(WIDE[0][0], p.m, p.n) > MANY * MULTIPROCESSORS:
-        return c, time
-    return quicker(c, p.m, p.n, p.k, p.a_k_major, p.b_k_major, p.epilogue == NOTHING)
+def sizes_of(p: Problem) -> Sizes:
+    """What costs ask of a problem.  All numbers of rows that need the same tiles are one, so that a new one is seldom thought over."""
+    plain = p.epilogue == NOTHING and p.dtype.bits == p.out.bits == 16
+    ragged, gated = (p.a_width == 16, p.b_width == 16), p.epilogue.gated
+    steps = -(-p.k * p.dtype.bits // (8 * ROW))
+    return Sizes(
+        whole_lines(p.m), p.n, steps, p.batch or 1, p.a_k_major, p.b_k_major, ragged, p.out.bits, plain, False, gated
+    )
+
+
+def is_thin(s: Sizes) -> bool:
+    """Whether memory bounds a product, so that what L2 reads ahead is in the way."""
+    k = 64 * s.steps
+    return not s.grouped and s.m * s.columns * k < THIN * (s.m * k + s.columns * k + s.m * s.columns)
+
+
+def reads_by_columns(c: Config, s: Sizes) -> bool:
+    """Whether neighbours of a row of tiles read less together than those of a column: sixteen CTAs are on one GPC."""
+    down, across = tiles_of(c, s)
+    high, wide = min(GPC, down), min(GPC, across)
+    by_rows, by_columns = high * c.bm + -(-GPC // high) * c.bn, -(-GPC // wide) * c.bm + wide * c.bn
+    return by_columns < LESS * by_rows
 
 
 def may_stream(p: Problem) -> bool:
@@ -201,7 +223,7 @@ def once_in(p: Problem) -> Config | None:
 def microseconds_in_one(p: Problem) -> float:
     """About how many a product without an epilogue takes."""
     if once_in(p) or not is_stream(p):
-        return estimate_of(replace(p, k=p.k * p.dtype.bits // 16))[1]  # whose steps are 128 bytes of K
+        return quickest(sizes_of(p))[1]
     c = stream_for(p)
     steps, tiles = -(-p.k * p.dtype.bits // (8 * ROW * c.parts)), -(-p.n // c.bn) * c.parts
     return STREAM + max(1, tiles / MULTIPROCESSORS) * steps * 2 * (c.lines + c.bn) / CLOCKS
@@ -254,7 +276,8 @@ def fills_once(p: Problem) -> Config | None:
         if 96 < p.m <= FOUR.bn and 88 < -(-p.n // 64) <= 120:
             return FOUR
         if p.m > 176 and p.k <= 8192 and in_halves(p.n):  # else a stream in parts of K is quicker
-            return next(c for c, *_ in CANDIDATES if c.cn == 2 and c.turned and 2 * c.bn >= p.m)
+            c = Config(64, max(96, 16 * -(-p.m // 32)), consumers=1, cn=2, turned=True)
+            return with_stages(c, True, True, 16)
         if 160 < p.m <= 192 and 88 < 2 * -(-p.n // 128) <= MULTIPROCESSORS:
             return LOW_PAIR
     if p.m <= 192:
@@ -286,7 +309,7 @@ def inside(c: Config, p: Problem) -> Config:
     small = any(size < tile for size, tile in zip(sizes, (c.bm, c.bn), strict=True))
     innermost = [size for size, k_major in ((p.m, p.a_k_major), (p.n, p.b_k_major)) if not k_major]
     odd = any(size * p.dtype.bits % 128 for size in innermost)
-    return c if small or odd or not behind or p.epilogue.gated or c.parts > 1 or p.pitched else replace(c, inside=True)
+    return c if small or odd or not behind or p.epilogue.gated or p.pitched else replace(c, inside=True)
 
 
 # With scales of blocks there are three sets of accumulators, and K is walked in one direction only.  Two CTAs share their rows of A.
@@ -328,157 +351,30 @@ def blocks_of(m: int, n: int, k: int, grouped: bool = False, gated: bool = False
     return replace(BLOCKS, cm=2 if -(-m // 128) % 2 == 0 and not (grouped or gated) else 1, cn=1)
 
 
-def slim(bn: int, alone: float, pair: float) -> list:
-    """Candidates with tiles of 64 x bn: turned, turned and in pairs, and in pairs, where the CTAs of a pair share the 64.  `alone`, `pair`:
-    what a tile costs alone and in a pair."""
-    c = Config(64, bn, min(12, (232_448 - 2_048 - 2 * 64 * ROW) // ((64 + bn) * ROW)), consumers=1)
-    turned, whole = replace(c, turned=True), bn % 64 == 0
-    return [
-        (turned, (alone, 1.5), (alone, 1.5)),
-        (replace(turned, cn=2), (pair, 2.4), (pair, 2.4)),
-        (replace(c, cn=2), (pair, 2.4), (pair, 2.4) if whole else None),
-    ]
+# With more steps, of many waves, pairs of CTAs share columns of B: 1.5 % quicker in a long run, at the limit of power; with 128 slower.
+LONG, MANY = 192, 8
+GPC, LESS = 16, 0.9  # multiprocessors; of what is read
+THIN = 160  # multiplications for each value that is read or written
 
 
-# A configuration, and what a wave of its CTAs takes, in microseconds: (for each 64 of K, besides).  The first pair is for B stored (N, K),
-# the second for (K, N); None: it is not taken there.  `python bench/gemm.py tune` fits them.  Shared memory gives and takes 128 bytes a clock, which bounds
-# the small tiles, multicast or not: 2 bm + bn (1 + bm / 64) clocks for 64 of K.  Blocks of (K, N) are 64 columns wide, so that 96
-# or 144 columns fetch more than they need, unless the tile is turned: then these are rows of A.
-CANDIDATES = (
-    (Config(128, 256, 4), (0.680, 1.79), (0.672, 1.97)),
-    (Config(128, 224, 3), (0.593, 2.11), (0.674, 1.90)),
-    (Config(128, 208, 4), (0.547, 2.50), None),
-    (Config(128, 208, 5, turned=True), None, (0.520, 3.20)),
-    (Config(128, 192, 4), (0.500, 1.94), (0.492, 2.03)),
-    (Config(128, 176, 5), (0.460, 2.40), None),
-    (Config(128, 160, 4), (0.419, 2.03), (0.439, 2.19)),
-    (Config(128, 160, 4, turned=True), None, (0.425, 2.05)),
-    (Config(128, 144, 5), (0.381, 1.91), None),
-    (Config(128, 144, 5, turned=True), None, (0.385, 1.95)),
-    (Config(128, 128, 6), (0.333, 1.80), (0.325, 1.88)),
-    (Config(128, 112, 5), (0.298, 1.68), None),
-    (Config(128, 112, 5, turned=True), None, (0.305, 1.75)),
-    (Config(128, 96, 7), (0.267, 1.56), None),
-    (Config(192, 96, 4, consumers=3), (0.400, 2.20), (0.440, 2.20)),
-    (Config(128, 64, 8), (0.205, 1.95), (0.222, 1.75)),
-    (Config(128, 64, 8, cm=2), (0.208, 1.70), None),
-    (Config(64, 256, 4, consumers=1), (0.342, 1.79), (0.334, 1.94)),
-    (Config(64, 256, 5, consumers=1, turned=True), (0.345, 1.85), (0.340, 1.85)),
-    (Config(64, 192, 5, consumers=1), (0.270, 1.80), (0.258, 1.84)),
-    (Config(64, 128, 8, consumers=1), (0.213, 1.45), (0.210, 1.45)),
-    (Config(64, 96, 8, consumers=1), (0.172, 1.40), None),
-    (Config(64, 96, 8, consumers=1, turned=True), None, (0.172, 1.40)),
-    (Config(64, 64, 10, consumers=1), (0.143, 1.00), (0.140, 1.03)),
-    (Config(64, 80, 11, consumers=1, cm=2), (0.156, 2.40), None),
-    *slim(96, 0.203, 0.154), *slim(112, 0.224, 0.163), *slim(128, 0.242, 0.183), *slim(144, 0.255, 0.203),
-    *slim(160, 0.247, 0.219), *slim(176, 0.264, 0.243), *slim(192, 0.272, 0.255), *slim(208, 0.303, 0.284),
-    *slim(224, 0.319, 0.298), *slim(240, 0.339, 0.319), *slim(256, 0.356, 0.340),
-)  # fmt: skip
-# If rows of A or B begin within a sector of L2 (strides of 16 bytes modulo 32), copies take longer, and more so if L2 reads 256 bytes at a time.
-# Then CTAs of a cluster that share rows save more than the cluster costs.
-RAGGED_READ = "128B"
-RAGGED = (
-    (Config(128, 256, 4, cm=2), (0.740, 1.79), (0.740, 1.97)),
-    (Config(128, 256, 4, cm=2, cn=2), (0.700, 1.80), (0.700, 1.80)),
-    (Config(192, 192, 3, consumers=3), (0.753, 2.00), (0.753, 2.00)),
-    (Config(192, 192, 3, consumers=3, cm=2), (0.850, 2.90), (0.850, 2.90)),
-    (Config(128, 192, 4, cm=2), (0.590, 0.60), (0.590, 0.60)),
-    (Config(128, 160, 4, cm=2), (0.525, 1.00), None),
-    (Config(128, 128, 6, cm=2), (0.329, 1.80), (0.325, 1.88)),
-    (Config(128, 64, 8, cm=2), (0.208, 1.70), (0.222, 1.75)),
-    (Config(128, 64, 8, cn=2), (0.208, 1.70), (0.222, 1.75)),
-    (Config(64, 128, 8, consumers=1, cm=2), (0.213, 1.45), (0.210, 1.45)),
-    (Config(64, 64, 12, consumers=1, cm=2), (0.143, 1.00), (0.140, 1.03)),
-    (Config(64, 64, 12, consumers=1, cn=2), (0.143, 1.00), (0.140, 1.03)),
-    (Config(64, 64, 12, consumers=1, cm=2, cn=2), (0.195, 1.70), (0.195, 1.70)),
-)
-# From so many waves of the largest tile on, only wide tiles are taken, because smaller ones read more from L2, and that power lowers the
-# clock.  The second of them costs 3 % more than in few waves.
-MANY = 8
-WIDE = ((Config(128, 256, 4), (0.684, 2.06), (0.684, 2.06)), (Config(128, 192, 4), (0.530, 1.86), (0.530, 1.86)))
-# From so many waves on, smaller ones cost so much more for the same reason.
-SOME, SMALLER = 4, 1.05
-
-# Clusters that have one tile each are taken where they take less than this part of the time of the others.
-GAIN = 0.945
-
-# With a K above this, of many waves, pairs of CTAs share columns of B: 1.5 % quicker in a long run, at the limit of power; with 8192 slower.
-LONG_K = 12288
-
-# For few tiles and a long K.  `tune` measures them beside the others; none is chosen before it has.
-SPLITS = (
-    Config.split(128, 256, 4), Config.split(128, 256, 4, parts=4), Config.split(128, 128, 6),
-    Config.split(64, 256, 4, consumers=1), Config.split(64, 128, 8, consumers=1),
-)  # fmt: skip
-
-
-def configuration(*sizes, **more) -> Config:
-    """The configuration whose waves take the least time, by the arguments of `estimate`."""
-    return estimate(*sizes, **more)[0]
-
-
-@functools.lru_cache(4096)
-def estimate(
-    m: int, n: int, k: int, batch: int, out_bits: int, b_k_major: bool, grouped: bool = False, gated: bool = False,
-    plain: bool = False, ragged: tuple[bool, bool] = (False, False),
-) -> tuple[Config, float]:  # fmt: skip
-    """The configuration whose waves take the least time, and how many microseconds about.
-
-    grouped: the products are `batch` groups, and tiles are stored in parts of 64 columns.  gated: B has 2 n columns, and tiles are stored in
-    parts of 128 bytes of half of the columns.  plain: values of 16 bits and no epilogue; the tile may be turned, have three consumers, come
-    in clusters, or be the only one of its cluster.  ragged: whether rows of A, and rows of B, begin within a sector of L2.
-    """
-    n = 2 * n if gated else n
-
-    def waves(c):
-        rows, columns = (n, m) if c.turned else (m, n)
-        tiles = -(-rows // (c.bm * c.cm)) * -(-columns // (c.bn * c.cn)) * batch
-        return -(-tiles // CLUSTERS[c.ctas])
-
-    def microseconds(candidate):
-        c, *costs = candidate
-        block, wave = costs[not b_k_major]
-        more = SMALLER if c.bm * c.bn < 128 * 256 and waves(WIDE[0][0]) >= SOME else 1
-        return waves(c) * (-(-k // 64) * max(block, copying(c, ragged)) + wave) * more
-
-    def shares_few(c):
-        """Whether pairs along the wide side of their tiles are quick: if the matrix is no wider there than it is high.  For groups that was
-        not measured."""
-        return c.cn <= c.cm or (not grouped and (m <= n if c.turned else n <= m))
-
-    # Gates and ups are stored in parts of 128 bytes; of B (K, N) they are copied by 64 columns.
-    unit = 2 * max(ROW * 8 // out_bits, 0 if b_k_major else 64) if gated else 64 if grouped else out_bits
-    # Of few rows or columns most of a wide tile would lie outside; of groups that was not measured.
-    wide = waves(WIDE[0][0]) >= MANY and (grouped or (n > 128 and m > 64))
-    some = CANDIDATES + RAGGED if any(ragged) else WIDE if wide else CANDIDATES
-    legal = [
-        each for each in some
-        if each[2 - b_k_major] and each[0].bn % unit == 0 and each[0].cm <= 2 - gated
-        and (each[0].turned or each[0].consumers == 3) <= plain and shares_few(each[0])
-    ]  # fmt: skip
-    best = min(legal, key=microseconds)
-    c, time = best[0], microseconds(best)
-    once = in_one_wave(m, n, k, b_k_major, ragged) if plain and batch == 1 else None
-    if once and once[1] < GAIN * time:
-        c, time = once
-    if any(ragged):
-        c = replace(c, l2=RAGGED_READ)
-    if grouped and gated and c.bm * c.bn == 128 * 256 and -(-n // c.bn) % 2 == 0:  # rows of A that two CTAs share
-        c = replace(c, cn=2)
-    elif batch > 1 and not (grouped or c.turned) and n <= c.bn * c.cn:  # A is read once: nothing of it is still in L2
-        c = replace(c, swing=False)
-    elif plain and some is WIDE and c.bn == 256 and k > LONG_K and -(-m // 128) % 2 == 0:
-        c = replace(c, cm=2, group=6)
-    return for_output(c, out_bits), time
-
-
-def for_output(c: Config, bits: int) -> Config:
-    """The configuration for results of so many bits.  Values of 32 bits need as many registers as the accumulators, so a tile cannot be kept
-    while the next one begins."""
-    if bits == 16:
-        return c
-    room = 232_448 - 2_048 - c.consumers * 2 * 64 * ROW  # beside the parts of 128 bytes that are being stored
-    return replace(c, overlap=False, stages=min(c.stages, room // ((c.bm + -(-c.bn // 64) * 64) * ROW)))
+def tile_of(s: Sizes) -> Config:
+    """The tile that takes least, and how its clusters go through it."""
+    c, _ = quickest(s)
+    if c.ctas == 1 and not s.grouped and reads_by_columns(c, s):
+        c = replace(c, group=1)
+    if is_thin(s):
+        c = replace(c, l2="128B")
+    if (
+        s.grouped and s.gated and c.bm * c.bn == 128 * 256 and -(-s.columns // c.bn) % 2 == 0
+    ):  # rows of A that two CTAs share
+        return replace(c, cn=2)
+    if (
+        s.batch > 1 and not (s.grouped or c.turned) and s.columns <= c.bn * c.cn
+    ):  # A is read once: nothing of it is still in L2
+        return replace(c, swing=False)
+    if s.plain and c == WIDEST and s.steps > LONG and waves(c, s) >= MANY and -(-s.m // c.bm) % 2 == 0:
+        return replace(c, cm=2, group=6)
+    return c
 
 
 # A stage has two steps; one goes to L2 before the kernel ahead has ended.
@@ -632,7 +528,9 @@ def grouped_kernel(
         c = (
             blocks_of(each, n, k, True, gated, some)
             if scaled
-            else configuration(each, n, k, some, 16, b_k_major, True, gated)
+            else tile_of(
+                Sizes(each, n, -(-k * kind.bits // (8 * ROW)), some, True, b_k_major, grouped=True, gated=gated)
+            )
         )
         c = with_beside(c, k * kind.bits // 8, epilogue)
         if (

@@ -1,86 +1,105 @@
-"""What any tile of wgmma costs, whether a table has it or not, and which takes least.
+"""What a product by tiles of wgmma takes, and which tile takes least: one model for every tile, shape, layout and type.
 
-The costs were fitted to 827 times of 270 shapes that were measured on an H200 (docs/performance/products.md), with a mean error of 5 %.  What bounds a step
-is shared memory or the tensor cores; a product takes as long as its waves, or as memory needs for what it reads and writes.
+Its constants were fitted to times that an H200 took (docs/performance/products.md).  A step, 128 bytes of K, is bounded by shared memory, by
+the tensor cores, or by copies of rows that begin within a sector of L2; a product takes its waves of tiles, and what memory needs beside them.
 """
 
 import functools
 import itertools
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 
-from pyptx.kernels._matmul.once import LEAST_K, shared_clocks, with_one_tile
 from pyptx.kernels._matmul.store import chunk_of
 from pyptx.kernels._matmul.tiles import CLUSTERS, ROW, Config
 
-__all__ = ["CLOCKS", "clusters", "microseconds", "quicker", "tiles", "whole_lines"]
+__all__ = [
+    "CLOCKS",
+    "WIDEST",
+    "Sizes",
+    "asking",
+    "copying",
+    "microseconds",
+    "quickest",
+    "step_microseconds",
+    "tiles",
+    "tiles_of",
+    "waves",
+    "whole_lines",
+    "with_one_tile",
+    "with_stages",
+]
 
 CLOCKS = 1850  # of a microsecond
-# How much of what shared memory is found to need, and of the tensor cores' clocks, a step takes.
-SHARED, TENSOR = 0.974, 1.117
-SHARING = {1: 1.0, 2: 0.97, 4: 0.83, 8: 0.83}  # of the former by the CTAs of a cluster, which then read less from L2
-# Microseconds: of a product besides; by the rows and columns of the first tile; of a wave besides, by the rows of its tiles and of each column; of a wave
-# of clusters; of clusters that have one tile.
-START, FILL, COLUMN, ONCE = 0.72, 0.0058, 0.0026, 0.63
-WAVE = {64: 0.24, 128: 0.45, 192: 0.59, 256: 0.93}
-CLUSTER = {1: 0.0, 2: 0.34, 4: 0.75, 8: 0.75}
-BANDWIDTH = 4.45e6  # bytes of a microsecond
-WASTED = 1.08  # how much longer, where blocks of 64 columns are wider than the tile
-POWER, DENSE = 0.044, 4e10  # how much longer products take, and of how many multiplications, as power lowers the clock
+# How much of what shared memory needs, and of the tensor cores' clocks, a step takes.
+SHARED, TENSOR = 0.865, 1.094
+SHALLOW = 1.04, 0.13  # with but three stages: how much longer a step takes; microseconds of a wave besides
+# How much of the former, by the CTAs of a cluster, which read less from L2: of tiles of 64 rows, of others.  The CTAs of a pair of the former share
+# the 64.
+SHARING = {1: (1.0, 1.0), 2: (0.944, 1.008), 4: (0.842, 0.831), 8: (0.803, 0.831)}
+SQUARE = 0.909  # of 2 x 2 CTAs with tiles of 64 rows
+# Where tiles of 64 rows lie along the longer side of the matrix, what is larger is read more often: of pairs, and of wide tiles.
+CROSSED, ACROSS = 1.189, 1.05
+# Microseconds: of a product besides; by the rows and columns of its first tile; of a wave, by the rows of its tiles; of 64 rows of a part of a tile
+# that is stored; of a wave of clusters; of clusters that have one tile.
+START, FILL, STORED, ONCE = 0.5, 0.0068, 0.0253, 0.51
+WAVE = {64: 0.73, 128: 0.59, 192: 0.63, 256: 0.88}
+CLUSTER = {1: 0.0, 2: 0.41, 4: 0.51, 8: 0.51}
+BANDWIDTH = 5.58e6  # bytes of a microsecond
+WASTED = 1.145  # how much longer, where blocks of 64 columns are wider than the tile
+# How much longer products of tiles of 128 x 256 take, as power lowers the clock, and of how many multiplications; smaller tiles read more.
+POWER, DENSE, READING = 0.0487, 4e10, 2.42
+# Microseconds of a row of 128 bytes that a CTA asks for, where rows begin within a sector of L2 (strides of 16 bytes modulo 32) and where they
+# do not; and of a row of the first kind that it gets, also from others of its cluster.
+RAGGED_ROW, ROW_OF_SECTORS, RAGGED_GOT = 2.4e-3, 1.7e-3, 1.4e-3
+RAGGED_READ = "128B"  # then L2 reads no more at a time
 
 ROOM = 232_448 - 2_048  # bytes of shared memory for stages and results
-FINISHING = 16_384  # of them for an epilogue
-MOST_STAGES = 10
-SINGLE, PAIRS, MORE = ((1, 1),), ((1, 2), (2, 1)), ((4, 1), (4, 2))
+FINISHING, NARROW = 16_384, 32  # of them for more parts of a tile that has an epilogue, if they have fewer columns
+MOST_STAGES, OF_SMALL = (
+    8,
+    10,
+)  # with more, CTAs drift apart and share less of what L2 reads; of small tiles, and of pairs
+SINGLE, PAIRS, FOURS, EIGHTS = ((1, 1),), ((1, 2), (2, 1)), ((2, 2), (4, 1), (1, 4)), ((4, 2),)
 # Rows of tiles, their columns and warpgroups, and the CTAs of clusters along M and along N.
 CUTS = (
-    (64, range(64, 257, 16), 1, SINGLE + PAIRS[:1] + MORE),
-    (128, range(64, 257, 16), 2, SINGLE + PAIRS + MORE),
-    (192, range(80, 193, 16), 3, SINGLE + PAIRS),
+    (64, range(64, 257, 16), 1, SINGLE + PAIRS[:1] + FOURS[:2] + EIGHTS),
+    (128, range(64, 257, 16), 2, SINGLE + PAIRS + FOURS + EIGHTS),
+    (192, range(80, 193, 16), 3, SINGLE + PAIRS + FOURS[2:]),
     (256, range(112, 161, 16), 2, SINGLE + PAIRS),
 )
+SMALL = 144  # rows and columns
 MOST_OF_TWO = 128  # columns of a tile with two blocks of rows a warpgroup that is stored beside the next one
-LEAST_OF_FOUR = 80  # columns of tiles in clusters of four and eight; no fewer than rows
-
 LINES = 16  # which divide the rows and columns of all tiles and clusters
-GAIN = 0.954  # of the time of the table's choice
+LEAST_OF_FOUR = 80  # columns of tiles in clusters of four and eight
+WIDEST, EQUAL = Config(128, 256, 4), 1.01
+LEAST_STEPS = 20  # of clusters that have one tile: with fewer, more is gained by a next kernel that begins beside this one, which they keep out
 
 
-def microseconds(c: Config, m: int, n: int, k: int, whole: bool = True) -> float:
-    """About, of a product of 16-bit values.  whole: not if copies of a tile's columns are blocks of 64 of them."""
-    waves, wide = -(-clusters(c, m, n) // CLUSTERS[c.ctas]), 0 if whole else -(-c.bn // 64) * 64
-    step = max(SHARED * SHARING[c.ctas] * shared_clocks(c.bm, c.bn, wide), TENSOR * c.bm * c.bn / 32) / CLOCKS
-    computing = waves * (-(-k // 64) * step + WAVE[c.bm] + COLUMN * c.bn + CLUSTER[c.ctas]) + ONCE * c.once
-    computing *= (1 + POWER * min(1, m * n * k / DENSE)) * (WASTED if wide > c.bn and not c.once else 1)
-    reading = 2 * (m * k + n * k + m * n) / BANDWIDTH
-    return START + FILL * (c.bm + c.bn) + (computing**3 + reading**3) ** (1 / 3)
+@dataclass(frozen=True)
+class Sizes:
+    """What costs ask of a product.  `steps`: of 128 bytes of K.  `ragged`: whether rows of A, and of B, begin within a sector of L2.  `bits`: of
+    a result.  `plain`: values of 16 bits and no epilogue.  `grouped`: there are `batch` groups of about m rows.  `gated`: B has 2 n columns."""
 
+    m: int
+    n: int
+    steps: int
+    batch: int = 1
+    a_k_major: bool = True
+    b_k_major: bool = True
+    ragged: tuple[bool, bool] = (False, False)
+    bits: int = 16
+    plain: bool = False
+    grouped: bool = False
+    gated: bool = False
 
-def of_matrix(c: Config, m: int, n: int) -> tuple[int, int]:
-    """The rows and columns that tiles count."""
-    return (n, m) if c.turned else (m, n)
+    @property
+    def columns(self) -> int:
+        return 2 * self.n if self.gated else self.n
 
-
-def clusters(c: Config, m: int, n: int) -> int:
-    rows, columns = of_matrix(c, m, n)
-    return -(-rows // (c.bm * c.cm)) * -(-columns // (c.bn * c.cn))
-
-
-@functools.lru_cache(4096)
-def quicker(c: Config, m: int, n: int, k: int, a_k_major: bool, b_k_major: bool, plain: bool) -> tuple[Config, float]:
-    """The configuration, or another one that takes much less, and how many microseconds about."""
-    best = quickest(whole_lines(m), n, k, a_k_major, b_k_major, plain)
-    ours, table = (microseconds(each, m, n, k, a_k_major if each.turned else b_k_major) for each in (best, c))
-    return (best, ours) if ours < GAIN * table else (c, table)
-
-
-@functools.lru_cache(4096)
-def quickest(m: int, n: int, k: int, a_k_major: bool, b_k_major: bool, plain: bool) -> Config:
-    """Of all tiles that are taken."""
-
-    def of(each: Config) -> float:
-        return microseconds(each, m, n, k, a_k_major if each.turned else b_k_major)
-
-    return min((each for each in tiles(a_k_major, b_k_major, plain) if is_taken(each, m, n, k)), key=of)
+    @property
+    def kinds(self) -> tuple:
+        """What decides which tiles there are."""
+        return self.a_k_major, self.b_k_major, self.bits, self.plain, self.grouped, self.gated
 
 
 def whole_lines(m: int) -> int:
@@ -88,40 +107,134 @@ def whole_lines(m: int) -> int:
     return -(-m // LINES) * LINES
 
 
-def is_taken(c: Config, m: int, n: int, k: int) -> bool:
-    """Whether a configuration is one for such a matrix.  Tiles of 64 rows lie across the longer side, so that fewer of them read what is larger: it
-    may come from memory more than once, as CTAs drift apart."""
-    rows, columns = of_matrix(c, m, n)
-    if c.bm == 64 and columns > rows:
-        return False
-    alone = k >= LEAST_K and clusters(c, m, n) <= CLUSTERS[c.ctas]
+def of_matrix(c: Config, s: Sizes) -> tuple[int, int]:
+    """The rows and columns that tiles count."""
+    return (s.columns, s.m) if c.turned else (s.m, s.columns)
+
+
+def tiles_of(c: Config, s: Sizes) -> tuple[int, int]:
+    """How many tiles of clusters lie below each other, and side by side."""
+    rows, columns = of_matrix(c, s)
+    return -(-rows // (c.bm * c.cm)), -(-columns // (c.bn * c.cn))
+
+
+def waves(c: Config, s: Sizes) -> int:
+    down, across = tiles_of(c, s)
+    return -(-down * across * s.batch // CLUSTERS[c.ctas])
+
+
+def clocks_of_shared(bm: int, bn: int, whole: bool = True) -> float:
+    """Those that shared memory, which gives and takes 128 bytes a clock, needs for a step: copies write, and each block of 64 rows reads all
+    columns.  whole: not if copies of columns are blocks of 64 of them."""
+    return 2 * bm + (bn if whole else -(-bn // 64) * 64) + bn * bm / 64
+
+
+@functools.cache
+def step_microseconds(bm: int, bn: int, whole: bool = True, sharing: float = 1.0) -> float:
+    return max(SHARED * sharing * clocks_of_shared(bm, bn, whole), TENSOR * bm * bn / 32) / CLOCKS
+
+
+def sharing(c: Config, s: Sizes) -> float:
+    rows, columns = of_matrix(c, s)
+    if c.bm == 64 and c.ctas == 1 and c.bn > 128 and columns > rows:
+        return ACROSS
+    if c.bm == 64 and c.ctas == 2 and (columns > rows) == (c.cn == 2):
+        return CROSSED
+    return SQUARE if c.bm == 64 and c.cm == c.cn == 2 else SHARING[c.ctas][c.bm > 64]
+
+
+def asking(rows: int, columns: int, ragged: tuple[bool, bool]) -> float:
+    """The microseconds that a CTA takes to ask for so many rows of 128 bytes of A, and of B, if some of them are ragged."""
+    costs = (RAGGED_ROW if each else ROW_OF_SECTORS for each in ragged)
+    return sum(count * cost for count, cost in zip((rows, columns), costs, strict=True)) if any(ragged) else 0
+
+
+def copying(c: Config, s: Sizes) -> float:
+    """The microseconds that the copies of a CTA take for a step, if rows of A or B are ragged."""
+    rows, columns = (min(pair) for pair in zip((c.bm, c.bn), of_matrix(c, s), strict=True))
+    ragged = s.ragged[::-1] if c.turned else s.ragged
+    got = RAGGED_GOT * (rows * ragged[0] + columns * ragged[1]) if c.once else 0
+    return max(asking(rows // c.cn, columns // c.cm, ragged), got)
+
+
+def microseconds(c: Config, s: Sizes) -> float:
+    """About."""
+    whole = s.a_k_major if c.turned else s.b_k_major
+    step = max(step_microseconds(c.bm, c.bn, whole, sharing(c, s)), copying(c, s))
+    longer, besides = SHALLOW if c.stages == 3 else (1, 0)
+    stored = 0 if c.once else STORED * (c.bm / 64) * (c.bn / chunk_of(c.bn, s.bits)[0])
+    of_wave = s.steps * step * longer + WAVE[c.bm] + besides + stored + CLUSTER[c.ctas]
+    computing = waves(c, s) * of_wave + ONCE * c.once
+    dense = min(1, 64 * s.steps * s.m * s.columns * s.batch / DENSE)
+    computing *= 1 + POWER * dense * ((128 / c.bm + 256 / c.bn) / 2) ** READING
+    if not whole and c.bn % 64:
+        computing *= WASTED
+    read = ROW * s.steps * (s.m + s.columns) + s.m * s.n * s.bits / 8
+    return START + FILL * (c.bm + c.bn) + math.hypot(computing, read * s.batch / BANDWIDTH)
+
+
+@functools.lru_cache(4096)
+def quickest(s: Sizes) -> tuple[Config, float]:
+    """The tile that takes least, and how many microseconds about."""
+    legal, turned = (
+        [c for c in tiles(*s.kinds) if is_taken(c, s)],
+        any(s.ragged),
+    )  # which are a little quicker as columns
+    costs = [microseconds(c, s) for c in legal]
+    place = min(range(len(legal)), key=lambda i: (costs[i], legal[i].turned != turned))
+    c, time = legal[place], costs[place]
+    if (
+        WIDEST in legal and (other := microseconds(WIDEST, s)) < EQUAL * time
+    ):  # it reads least, and so takes least power
+        c, time = WIDEST, other
+    return (replace(c, l2=RAGGED_READ) if turned else c), time
+
+
+def is_taken(c: Config, s: Sizes) -> bool:
+    """Whether a tile is one for such a product.  A cluster that has one tile is, where all of them run at once; there others are as quick as
+    those of more than 128 rows."""
+    alone = s.plain and s.batch == 1 and s.steps >= LEAST_STEPS and waves(c, s) == 1
     return alone if c.once else not (alone and c.bm > 128)
 
 
 @functools.cache
-def tiles(a_k_major: bool, b_k_major: bool, plain: bool) -> tuple[Config, ...]:
-    """Those that there is room for.  plain: without an epilogue."""
+def tiles(a_k_major: bool, b_k_major: bool, bits: int, plain: bool, grouped: bool, gated: bool) -> tuple[Config, ...]:
+    """Those that there is room for, of the products that `Sizes.kinds` tells."""
     found = []
     for (bm, columns, consumers, shapes), turned in itertools.product(CUTS, (False, True)):
         whole = a_k_major if turned else b_k_major
+        # Gates and ups are stored in parts of 128 bytes; of B (K, N) they are copied by 64 columns.
+        unit = 2 * max(ROW * 8 // bits, 0 if whole else 64) if gated else 64 if grouped else bits if whole else 32
         for bn, (cm, cn) in itertools.product(columns, shapes):
             c = Config(bm, bn, consumers=consumers, cm=cm, cn=cn, turned=turned)
-            few = c.ctas > 2 and bn < max(bm, LEAST_OF_FOUR)
-            if few or bn % (8 * cm if whole else 32) or not (plain or (bm <= 128 and c.ctas <= 2 and not turned)):
+            simple = bm <= 128 and not turned and c.ctas <= (1 if grouped or gated else 2)
+            few = c.ctas > 2 and bn < LEAST_OF_FOUR
+            if few or bn % unit or (whole and bn % (8 * cm)) or not (plain or simple):
                 continue
-            if c.ctas <= 2 and (bm < 256 or bn <= MOST_OF_TWO) and (whole or bn % 64 == 0):
-                found.append(with_stages(c, plain))
+            if c.ctas <= 2 and (bm < 256 or bn <= MOST_OF_TWO):
+                found.append(with_stages(c, whole, plain, bits))
             if plain and (c.ctas > 2 or bm > 128):
                 found.append(with_one_tile(c, whole))
     return tuple(c for c in found if c.stages >= least_stages(c))
 
 
 def least_stages(c: Config) -> int:
-    """Three warpgroups that store narrow parts are slow with three stages: 192 x 160 took up to 1.1 of the time of the table's tile."""
-    return 4 if c.consumers == 3 and c.bn % 64 else 3
+    """Three warpgroups that store narrow parts are slow with three stages: 192 x 160 took up to 1.1 of the time of others."""
+    return 4 if c.bn % 64 and c.consumers == 3 else 3
 
 
-def with_stages(c: Config, plain: bool) -> Config:
-    """The configuration with as many stages as there is room for beside what is being stored."""
-    room = ROOM - c.consumers * 2 * 64 * chunk_of(c.bn, 16)[0] * 2 - FINISHING * (not plain)
-    return replace(c, stages=min(MOST_STAGES, room // ((c.bm + c.bn) * ROW)))
+def with_stages(c: Config, whole: bool, plain: bool, bits: int) -> Config:
+    """The configuration with as many stages as there is room for beside what is being stored.  Values of 32 bits need as many registers as the
+    accumulators, so a tile cannot be kept while the next one begins.  whole: as of `with_one_tile`."""
+    part = chunk_of(c.bn, bits)[0]
+    room = ROOM - c.consumers * 2 * 64 * part * bits // 8 - FINISHING * (not plain and part < NARROW)
+    wide = c.bn if whole else -(-c.bn // 64) * 64
+    most = OF_SMALL if c.bm + c.bn <= SMALL or c.ctas > 1 else MOST_STAGES
+    return replace(c, stages=min(most, room // ((c.bm + wide) * ROW)), overlap=bits == 16)
+
+
+def with_one_tile(c: Config, whole: bool) -> Config:
+    """The configuration for clusters that have one tile each, with as many stages as there is room for.  whole: not if copies of a tile's columns
+    are blocks of 64 of them, as of B (K, N)."""
+    wide = c.bn if whole else -(-c.bn // 64) * 64
+    return replace(c, stages=ROOM // ((c.bm + wide) * ROW), overlap=False, swing=False, once=True)

@@ -3,7 +3,8 @@
 import functools
 from dataclasses import replace
 
-from pyptx.kernels._matmul.mma import ROW, Cut
+from pyptx.kernels._matmul.mma import Cut
+from pyptx.kernels._matmul.mma_loads import ROW
 from pyptx.kernels._matmul.tiles import MULTIPROCESSORS
 
 __all__ = ["cut_of", "microseconds", "parts_by_mma", "small_cut"]

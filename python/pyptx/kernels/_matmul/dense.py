@@ -7,6 +7,7 @@ import numpy
 
 from pyptx.errors import LaunchTypeError
 from pyptx.kernels._call import dense
+from pyptx.kernels._call import on_gpu as runs_on_gpu
 from pyptx.kernels._epilogue import Epilogue
 from pyptx.kernels._matmul.arguments import (
     ARGUMENTS,
@@ -66,8 +67,7 @@ def matmul(_, given, activation, out):
     arrays = [a, b, *(more[i] for i in (2, 3, 0, 1) if more[i] is not None)]
     if not traced:
         arrays = [dense(each, False) for each in arrays]
-    on_gpu = traced and jax.default_backend() == "gpu"
-    made = multiply(arrays, True, False, types[0], result, epilogue, on_gpu).reshape(shape)
+    made = multiply(arrays, True, False, types[0], result, epilogue, runs_on_gpu(arrays[0])).reshape(shape)
     if out is None:
         return made
     out[...] = made

@@ -7,20 +7,17 @@ from pyptx.frameworks.torch.call import is_transformed, leave_derivatives_to_eag
 from pyptx.frameworks.torch.differentiable import applied, no_view
 from pyptx.kernels._call import Remembered, check_apart, copied_to, dense
 from pyptx.kernels._matmul.arguments import NAMES, check_ends, check_groups, gated_columns, width_of
+from pyptx.kernels._matmul.calls_in_torch import Seen, contiguous, is_turned, transposed
 from pyptx.kernels._matmul.choice import engine, grouped_kernel, parted_kernel
 from pyptx.kernels._matmul.grouped_gradient import clear_kernel, vector_of
 from pyptx.kernels._matmul.in_torch import (
     DERIVATIVES,
     LIBRARY,
-    Seen,
-    contiguous,
     is_recorded,
-    is_turned,
     multiplied,
     must_trace,
     one_by_one,
     transformable,
-    transposed,
 )
 from pyptx.kernels._matmul.tiles import MOST_GROUPS
 from pyptx.types import bf16

@@ -39,7 +39,6 @@ from pyptx.kernels._matmul.tiles import (
     Ring,
     Tiles,
     address,
-    copied,
     fetch_maps,
     keep_ends,
     kernel_of_tiles,
@@ -76,7 +75,7 @@ class Product:
         self.stage_bytes = a.bytes + b.bytes
         self.behind = (c.bm - c.lines) * ROW if c.lines else 0  # bytes of A in a stage that are not copied
         self.blocks = c.bm // 64 // c.consumers  # blocks of 64 rows that a consumer has
-        self.chunk, self.swizzled = chunk_of(c.bn // c.parts, out.bits)
+        self.chunk, self.swizzled = chunk_of(c.bn, out.bits)
         self.swizzled |= c.turned  # the parts of turned tiles are 128 bytes wide
         self.threads = WARPGROUP * (c.consumers + 1)
         ahead = c.overlap and epilogue != NOTHING and self.blocks == 1 and epilogue.scales != "block"
@@ -180,10 +179,8 @@ class Product:
             self.ends = keep_ends(OFFS, thread, self.threads, self.masked)
         if self.parted:
             self.ends = keep_ends(OFFS, thread, self.threads, self.masked, "L")
-        self.steps, self.first_step = (ptx.param(u32, "K") + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1), 0
-        if c.parts > 1:
-            self.split_steps()
-        elif c.overlap and self.epilogue.scales == "block":  # two steps at least; a step beyond K copies zeros
+        self.steps = (ptx.param(u32, "K") + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1)
+        if c.overlap and self.epilogue.scales == "block":  # two steps at least; a step beyond K copies zeros
             steps, self.steps = self.steps, reg.scalar(u32)
             ptx.inst.max.u32(self.steps, steps, 2)
         self.whole_steps = self.steps - 1 if c.tail else self.steps
@@ -192,8 +189,6 @@ class Product:
                 ptx.setmaxnreg(self.registers[0], inc=False)
             with ptx.if_(thread == 0):
                 self.produce()
-            if c.parts > 1:
-                ptx.cluster.sync()  # as the consumers do
         with ptx.else_():
             if self.registers:
                 ptx.setmaxnreg(self.registers[1], inc=True)
@@ -211,14 +206,6 @@ class Product:
                 there = ptx.addr(to, stage * self.stage_bytes)
                 ptx.inst.st.shared.v4.b32(there, [zero] * 4, pred=thread + first < words)
         ptx.fence.proxy_async_shared_cta()
-
-    def split_steps(self):
-        """Sets this CTA's part of K: `steps` from `first_step` on, at least one.  A step beyond K copies zeros."""
-        self.part = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
-        shift, steps = self.c.parts.bit_length() - 1, reg.scalar(u32)
-        ptx.inst.max.u32(steps, self.steps, self.c.parts)
-        self.first_step = (self.part * steps) >> shift
-        self.steps = (((self.part + 1) * steps) >> shift) - self.first_step
 
     def tiles(self, role: str) -> Tiles:
         if self.grouped:
@@ -252,7 +239,7 @@ class Product:
             hints[not c.turned] = reg.scalar(u64)
             ptx.inst.createpolicy.fractional.L2__evict_first.b64(hints[not c.turned])
         for row, column, batch, expert, _, rows, _ in tiles.places():
-            k = reg.scalar(u32, init=0) if c.parts == 1 else copied(self.first_step * self.a.bk)
+            k = reg.scalar(u32, init=0)
             if c.swing:
                 # (A predicate that is negated for each tile would be shorter; ptxas 13.0 reads it behind the negation.)
                 ptx.inst.neg.s32(step, step)
@@ -318,13 +305,6 @@ class Product:
         self.desc_b = self.b.descriptor(start + self.a.bytes)
         self.prepare_release(thread)
         self.acc = [reg.array(self.acc_type, c.bn // 2) for _ in range(self.blocks)]
-        if c.parts > 1:
-            for _ in self.tiles("consume").places(self.begin):
-                self.sum(None)
-                self.leave(thread, consumer)
-            ptx.cluster.sync()
-            self.gather(thread, consumer)
-            return
         store = Store(self, thread, consumer, self.columns)
         first = consumer * (self.blocks * 64)
         if self.epilogue.scales == "block":
@@ -351,74 +331,13 @@ class Product:
             store.all()
         store.finish()
 
-    # Parts of K: each CTA of a cluster leaves its sums in shared memory, in place of the stages; then each adds up a part of the columns
-    # over all CTAs.  Neighbouring threads have neighbouring words of 16 bytes: four accumulators.
-
-    def leave(self, thread, consumer):
-        """Stores the accumulators to shared memory.  If there are two parts, it stores only the other CTA's columns, and moves its own to the
-        front of the accumulators."""
-        ptx.bar.sync(1, WARPGROUP * self.c.consumers)  # the other consumer may still multiply
-        at = self.words_at(thread, consumer)
-        words = [four for acc in self.acc for four in fours(acc)]
-        if self.c.parts > 2:
-            for i, four in enumerate(words):
-                ptx.inst.st.shared.v4.b32(ptx.addr(at, i * WARPGROUP * WORD), four)
-            return
-        half = self.c.bn // 16
-        pairs = [(i, i + half) for i in range(len(words)) if i // half % 2 == 0]
-        with ptx.if_(self.part == 0):
-            for _, i in pairs:
-                ptx.inst.st.shared.v4.b32(ptx.addr(at, i * WARPGROUP * WORD), words[i])
-        with ptx.else_():
-            for i, other in pairs:
-                ptx.inst.st.shared.v4.b32(ptx.addr(at, i * WARPGROUP * WORD), words[i])
-                for into, value in zip(words[i], words[other], strict=True):
-                    ptx.inst.mov.b32(into, value)
-
-    def words_at(self, thread, consumer):
-        """The address of the thread's first word."""
-        return address(self.ring) + (consumer * (self.blocks * self.c.bn // 8 * WARPGROUP) + thread) * WORD
-
-    def gather(self, thread, consumer):
-        c = self.c
-        columns = c.bn // c.parts
-        words = columns // 8  # of a block of 64 rows
-        at = self.words_at(thread, consumer) + self.part * (words * WARPGROUP * WORD)
-        if c.parts == 2:  # x + y is y + x, so both orders give the same bits
-            sums, ranks = [acc[: columns // 2] for acc in self.acc], [self.part ^ 1]
-        else:
-            sums, ranks = [reg.array(self.acc_type, columns // 2) for _ in range(self.blocks)], range(c.parts)
-        there = [reg.scalar(u32) for _ in ranks]
-        for rank, each in zip(ranks, there, strict=True):
-            ptx.inst.mapa.shared__cluster.u32(each, at, rank)
-        combine = ptx.inst.add.f32 if self.acc_type == f32 else ptx.inst.add.s32
-        for block, acc in enumerate(sums):
-            for i, four in enumerate(fours(acc)):
-                offset = (block * (c.bn // 8) + i) * WARPGROUP * WORD
-                peers = there
-                if c.parts > 2:
-                    ptx.inst.ld.shared__cluster.v4.b32(four, ptx.addr(there[0], offset))
-                    peers = there[1:]
-                for peer in peers:
-                    more = [reg.scalar(self.acc_type) for _ in four]
-                    ptx.inst.ld.shared__cluster.v4.b32(more, ptx.addr(peer, offset))
-                    for into, value in zip(four, more, strict=True):
-                        combine(into, into, value)
-        store = Store(self, thread, consumer, columns)
-        for place in self.tiles("gather").places():
-            row, column = place.row + consumer * (self.blocks * 64), place.column + self.part * columns
-            store.keep(place._replace(row=row, column=column))
-            store.convert(sums)
-            store.all()
-        store.finish()
-
     def begin(self):
         """Begins a tile, whose place need not be known."""
         self.issue(self.acc, True)
         ptx.inst.mov.u32(self.before, self.position.stage)
         self.position.advance()
 
-    def sum(self, store: "Store | None", place=None):
+    def sum(self, store: Store, place):
         """Adds up the products of a tile that has begun; the tile before is stored beside the first of them, of which two are in flight."""
         work = [functools.partial(store.if_waiting, write) for write in store.later()] if self.c.overlap else []
         if self.ahead:
@@ -587,10 +506,6 @@ class Product:
             ptx.mbarrier.arrive(self.empty[stage], pred=self.releases)
 
 
-def fours(registers) -> list:
-    return [[registers[i + j] for j in range(4)] for i in range(0, len(registers), 4)]
-
-
 def halves_tiles(c: Config, masked: bool, epilogue: Epilogue) -> bool:
     """Whether the lower half of a tile is neither copied nor multiplied where the whole group, of more room, has no more rows than the upper
     half.  The last tile of more rows is not cut: CTAs would drift apart that share what they read of B, each of which would then come from
@@ -625,24 +540,22 @@ def product_kernel(
     a = Operand(dtype, a_k_major, c.bm, c.cn, bk, pieces=pieces, lines=c.lines)
     b = Operand(dtype, b_k_major, c.bn, c.cm, bk, epilogue.gated)
     if c.turned:
-        if out.bits != 16 or grouped or epilogue != NOTHING or c.parts > 1:
-            raise ValueError(f"{c}: turned, a product has values of 16 bits, and no groups, epilogue or parts of K")
+        if out.bits != 16 or grouped or epilogue != NOTHING:
+            raise ValueError(f"{c}: turned, a product has values of 16 bits, and no groups or epilogue")
         a, b = (replace(b, rows=c.bm, share=c.cn), replace(a, rows=c.bn, share=c.cm))
     if c.lines and (not grouped or c.bm != 64 or c.ctas > 1 or c.lines % 8):
         raise ValueError(
             f"{c}: a part of a tile's rows, a multiple of 8, is copied of groups, whose tiles have 64 rows, without clusters"
         )
-    if parted and (a_k_major or b_k_major or c.cm * c.cn * c.parts > 1 or c.swing or epilogue != NOTHING):
+    if parted and (a_k_major or b_k_major or c.ctas > 1 or c.swing or epilogue != NOTHING):
         raise ValueError(f"{c}: groups of lines of K want A (K, M), B (K, N), and no clusters or swing")
-    if c.tail and (c.swing or c.parts > 1 or parted or epilogue.scales == "block"):
-        raise ValueError(f"{c}: a tail of K wants no swing, parts, groups of lines or scales of blocks")
+    if c.tail and (c.swing or parted or epilogue.scales == "block"):
+        raise ValueError(f"{c}: a tail of K wants no swing, groups of lines or scales of blocks")
     product = Product(c, a, b, out, int(batched or parted), epilogue, grouped, masked, parted)
     if epilogue.scales == "block" and (product.blocks > 1 or c.overlap != (c.bn <= 128)):
         raise ValueError(f"{c}: with scales of blocks, a warpgroup has 64 rows, and tiles of up to 128 columns overlap")
-    if c.parts > 1 and (c.cm * c.cn > 1 or c.bm * c.bn * 4 > c.stages * product.stage_bytes):
-        raise ValueError(f"{c}: parts of K want one tile a cluster, and room for it in the stages")
     unit = max(product.chunk, 0 if b_k_major else 64)  # copies of B (K, N) are 64 columns wide
-    if epilogue.gated and (c.cm * c.parts > 1 or product.columns % unit):
-        raise ValueError(f"{c}: gates and ups want no clusters along M or K, and a multiple of {2 * unit} columns")
+    if epilogue.gated and (c.cm > 1 or product.columns % unit):
+        raise ValueError(f"{c}: gates and ups want no clusters along M, and a multiple of {2 * unit} columns")
     name = "grouped_matmul" if grouped else "parted_matmul" if parted else "matmul"
     return kernel_of_tiles(product, name, CLUSTERS[c.ctas], product.threads, lines=64, arch="sm_90a")

@@ -1,7 +1,8 @@
 """C = A B on Hopper's tensor cores with K split, for few tiles and a long K, as of gradients of weights.
 
-A CTA has one tile of C and a part of K: one warp copies, warpgroups of 64 rows multiply.  What they have added up they leave as it lies in
-their threads, for a second kernel, which adds up the parts in a fixed order and rounds once.
+A CTA has one tile of C, of one matrix of a batch, and a part of K: one warp copies, warpgroups of 64 rows multiply.  What they have added up they
+leave as it lies in their threads, for a second kernel, which adds up the parts in a fixed order, applies bias, activation and residual, and
+rounds once.
 """
 
 import functools
@@ -9,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
-from pyptx.kernels._epilogue import with_tensors
+from pyptx.kernels._epilogue import NOTHING, Epilogue, Finisher, with_tensors
 from pyptx.kernels._matmul.tiles import ROW, WARPGROUP, WORD, Operand, Ring, address, copied, fetch_maps
 from pyptx.kernels._registers import divided, narrowed, quotient, tree
 from pyptx.types import PtxType, f32, u8, u32, u64
@@ -25,13 +26,14 @@ SUMS_THREADS, EACH = (
 
 @dataclass(frozen=True)
 class Split:
-    """A product (M, K) x (K, N) in tiles of bm x bn and `parts` of K.  Its kernels are made for it, and take any K."""
+    """A product (M, K) x (K, N), or a `batch` of them, in tiles of bm x bn and `parts` of K.  Its kernels are made for it, and take any K."""
 
     m: int
     n: int
     bm: int
     bn: int
     parts: int
+    batch: int | None = None
 
     @property
     def across(self) -> int:
@@ -43,7 +45,8 @@ class Split:
 
     @property
     def tiles(self) -> int:
-        return self.down * self.across
+        """Of all matrices."""
+        return self.down * self.across * (self.batch or 1)
 
     @property
     def bytes(self) -> int:
@@ -60,24 +63,35 @@ class Split:
         """The shape of what the first kernel leaves."""
         return self.parts, self.tiles, self.bm * self.bn
 
+    @property
+    def lead(self) -> tuple:
+        """The dimension of a batch."""
+        return () if self.batch is None else (self.batch,)
+
     def place(self, tile) -> tuple:
-        """First row and column of a tile.  Neighbours lie along the shorter side, so that what those of a GPC read is close to a square."""
+        """First row and column of a tile, and the number of its matrix in a batch.  Neighbours lie along the shorter side, so that what those of a
+        GPC read is close to a square."""
+        matrix = None
+        if self.batch is not None:
+            matrix, tile = divided(tile, self.down * self.across)
         if self.across > self.down:
             column, row = divided(tile, self.down)
         else:
             row, column = divided(tile, self.across)
-        return row * self.bm, column * self.bn
+        return row * self.bm, column * self.bn, matrix
 
-    def store(self, values, place, thread, group, pointer, out: PtxType):
-        """Stores four accumulators of a thread of a tile, those of its `group`-th eight columns: two of a row, and two of that eight rows
-        further."""
-        (row, column), lane = place, thread & 31
+    def store(self, values, place, thread, group, pointer, out: PtxType, finisher: Finisher):
+        """Finishes and stores four accumulators of a thread of a tile, those of its `group`-th eight columns: two of a row, and two of that
+        eight rows further."""
+        (row, column, matrix), lane = place, thread & 31
         row, column = row + ((thread >> 5) << 4) + (lane >> 2), column + group * 8 + ((lane & 3) << 1)
+        columns = finisher.columns(column, 2, matrix)
         for half in range(2):
             line, at = row + 8 * half if half else row, reg.scalar(u64)
-            ptx.inst.mul.wide.u32(at, line, self.n)
-            there = ptx.addr(pointer + (at + column) * (out.bits // 8))
-            inside, pair = (line < self.m) & (column < self.n), narrowed(values[2 * half : 2 * half + 2], out)
+            ptx.inst.mul.wide.u32(at, line if matrix is None else matrix * self.m + line, self.n)
+            there, inside = ptx.addr(pointer + (at + column) * (out.bits // 8)), (line < self.m) & (column < self.n)
+            finished = finisher.line(line, self.m, matrix)(values[2 * half : 2 * half + 2], column, columns)
+            pair = narrowed(finished, out)
             if len(pair) == 2:
                 ptx.inst.st.global_.v2.b32(there, pair, pred=inside)
             else:
@@ -122,7 +136,8 @@ class Body:
 
     def produce(self):
         ring, base, k = Ring(self.stages), address(self.ring), copied(self.first * self.a.bk)
-        row, column = self.place
+        row, column, matrix = self.place
+        of_batch = () if matrix is None else (matrix,)
         for _ in ptx.range_(self.first, self.last, dtype=u32):
             full = self.full[ring.stage]
             ptx.mbarrier.wait(self.empty[ring.stage], ring.parity ^ 1)
@@ -133,7 +148,8 @@ class Body:
                 (self.b, self.maps[1], column, self.a.bytes),
             ):
                 for rows, at in operand.copies():
-                    ptx.tensor_copy.load(ptx.addr(to, offset + at), tensor_map, operand.where(start, rows, k), full)
+                    where = (*operand.where(start, rows, k), *of_batch)
+                    ptx.tensor_copy.load(ptx.addr(to, offset + at), tensor_map, where, full)
             k += self.a.bk
             ring.advance()
 
@@ -188,7 +204,7 @@ def split_kernel(split: Split, dtype: PtxType, a_k_major: bool, b_k_major: bool)
     bk = ROW * 8 // dtype.bits
     a, b = Operand(dtype, a_k_major, split.bm, 1, bk), Operand(dtype, b_k_major, split.bn, 1, bk)
     return kernel(
-        in_specs=(a.tile((), split.m), b.tile((), split.n)),
+        in_specs=(a.tile(split.lead, split.m), b.tile(split.lead, split.n)),
         out_specs=(Tile(*split.left, f32, align=16),),
         raw_params=[("u32", "K")],
         grid=(split.tiles * split.parts, 1, 1),
@@ -215,16 +231,19 @@ def over_shares(sums, thread, share, shares: int) -> list:
 
 
 @functools.cache
-def sums_kernel(split: Split, out: PtxType):
-    """The kernel from what the first one leaves to C.  A CTA's threads have neighbours of a tile; where there are many parts, threads further on
+def sums_kernel(split: Split, out: PtxType, epilogue: Epilogue = NOTHING):
+    """The kernel from what the first one leaves, and the epilogue's tensors, to C.  A CTA's threads have neighbours of a tile; where there are many parts, threads further on
     have others of the same values."""
     shares = 1
     while shares < 8 and shares * EACH < split.parts:
         shares *= 2
     side, size, pitch = SUMS_THREADS // shares, split.bm * split.bn // 4, split.tiles * split.bm * split.bn * 4
 
-    def split_sums(PARTS, C):
+    tensors = epilogue.tiles(split.lead)
+
+    def split_sums(PARTS, C, **more):
         parts, to = ptx.global_ptrs(PARTS, C)
+        finisher = Finisher(epilogue, more, split.n, True, out)
         thread, cta = (reg.from_(each(), u32) for each in (ptx.special.tid.x, ptx.special.ctaid.x))
         share, number, at = quotient(thread, side), cta * side + (thread & (side - 1)), reg.scalar(u64)
         begin, end = (quotient((share + more) * split.parts, shares) for more in range(2))
@@ -242,15 +261,15 @@ def sums_kernel(split: Split, out: PtxType):
         tile, inside = divided(number, size)
         group, of_tile = divided(inside, split.threads)
         with ptx.if_(share == 0):
-            split.store(sums, split.place(tile), of_tile, group, to, out)
+            split.store(sums, split.place(tile), of_tile, group, to, out, finisher)
         ptx.ret()
 
     return kernel(
-        in_specs=(Tile(*split.left, f32, align=16),),
-        out_specs=(Tile(split.m, split.n, out, align=16),),
+        in_specs=(Tile(*split.left, f32, align=16), *tensors.values()),
+        out_specs=(Tile(*split.lead, split.m, split.n, out, align=16),),
         grid=(split.tiles * size // side, 1, 1),
         block=(SUMS_THREADS, 1, 1),
         reqntid=True,
         dependent_launch=True,
         arch="sm_90",
-    )(split_sums)
+    )(with_tensors("split_sums", ("PARTS", *tensors, "C"), split_sums))

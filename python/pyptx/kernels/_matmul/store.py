@@ -312,6 +312,7 @@ class Store:
             ptx.cp.async_.bulk.wait_group(0)
 
 
+@functools.cache
 def chunk_of(columns: int, bits: int) -> tuple[int, bool]:
     """(how many columns of C, of so many bits, are stored together, whether they are swizzled): 128 bytes if these divide the tile; otherwise
     the widest part of it that is an odd number of sixteens, which has few bank conflicts."""

@@ -36,7 +36,6 @@ class Config:
     group: rows of a cluster's tiles that are taken together.
     overlap: whether a tile is stored during the next one.
     swing: whether every other tile goes through K backwards, because what was read last is still in L2.
-    parts: into which K is cut (`Config.split`); the CTAs of a cluster take one each and add up their sums.  A cluster then has one tile.
     turned: whether wgmma takes the columns of B as its rows; bm and cm count those.  The tile of C^T is stored as one of C.
     inside: whether the last tile of a row or column of tiles is moved back so that it ends with the matrix, which has to be as large as a
         tile.  A copy needs some 12 clocks to fill a row outside the matrix with zeros, ten times what a row inside takes.  Where the tile
@@ -59,7 +58,6 @@ class Config:
     group: int = 16
     overlap: bool = True
     swing: bool = True
-    parts: int = 1
     turned: bool = False
     inside: bool = False
     l2: str = "256B"
@@ -69,15 +67,10 @@ class Config:
     tail: int = 0
     lines: int = 0
 
-    @classmethod
-    def split(cls, bm: int, bn: int, stages: int, consumers: int = 2, parts: int = 2) -> "Config":
-        """A configuration for few tiles and a long K."""
-        return cls(bm, bn, stages, consumers, overlap=False, swing=False, parts=parts)
-
     @property
     def ctas(self) -> int:
         """CTAs of a cluster."""
-        return self.cm * self.cn * self.parts
+        return self.cm * self.cn
 
 
 @dataclass(frozen=True)
@@ -182,7 +175,7 @@ class Tiles:
 
     def __init__(self, c: Config, batched: int, columns: int):
         self.c, self.batched, self.columns = c, batched, columns  # columns of C in a tile
-        rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32) if c.parts == 1 else 0
+        rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
         self.rm, self.rn = (rank & (c.cm - 1)), rank >> (c.cm.bit_length() - 1)
         self.rows, self.width = ("N", "M") if c.turned else ("M", "N")
         self.across = quotient(ptx.param(u32, self.width) + (columns * c.cn - 1), columns * c.cn)
@@ -299,7 +292,7 @@ def kernel_of_tiles(body, name: str, at_once: int, threads: int, lines: int, arc
     batch = BATCHES[body.batched]
     each = () if body.parted else batch  # the batch dimension of A and B
     # Numbers, because an object that `grid` reads would be compared at each call.
-    ctas, down, across, turned, single = c.ctas, c.bm * c.cm, body.columns * c.cn, c.turned, c.parts > 1 or c.once
+    ctas, down, across, turned, single = c.ctas, c.bm * c.cm, body.columns * c.cn, c.turned, c.once
 
     def grid(M, N, L=1, LI=1):
         """As few clusters as need no more waves, because more would take power."""
