@@ -161,12 +161,6 @@ def gradient_of_loss(row: Row, G, SCALE=None):
     return mul(*(apply(load, ptx.addr(place)) for place in ptx.global_ptrs(G, SCALE)))
 
 
-def losses_of_rows(split, X, T, W, L, *told):
-    for row, x in Row.each(split(X.shape[1]), X):
-        loss_of_index(row, x, X, T, W, L, *told)
-    ptx.ret()
-
-
 def gradients_of_rows(split, X, T, W, scales, DX, *told):
     for row, x in Row.each(split(X.shape[1]), X):
         gradient_of_index(row, x, X, T, W, scales, DX, *told)
@@ -178,29 +172,21 @@ def make_cross_entropy(few, split, x_type, target_type, w_type=None):
     wide = Split.few_reading if few else Split.wide_reading
     reading = wide if split.func == Split.wide else Split.reading
     once, split = with_own(functools.partial(reading, **split.keywords)), with_own(from_short(split))
-    inputs = (matrix(x_type), Tile("M", target_type))
+    inputs = (matrix(x_type), Tile("M", target_type), *([columns(w_type)] if w_type else []))
 
-    if w_type is None:
+    def cross_entropy(X, T, WEIGHT, L, *, ignore_index=-100, label_smoothing=0.0):
+        for row, x in Row.each(once(X.shape[1]), X):
+            loss_of_index(row, x, X, T, WEIGHT, L, ignore_index, label_smoothing)
+        ptx.ret()
 
-        @row_kernel(inputs, (RESULTS,), once)
-        def cross_entropy(X, T, L, *, ignore_index=-100, label_smoothing=0.0):
-            losses_of_rows(once, X, T, None, L, ignore_index, label_smoothing)
+    def cross_entropy_backward(X, T, WEIGHT, G, DX, *, ignore_index=-100, label_smoothing=0.0):
+        gradients_of_rows(split, X, T, WEIGHT, (G,), DX, ignore_index, label_smoothing)
 
-        @row_kernel((*inputs, LOSSES), (matrix(x_type),), split)
-        def cross_entropy_backward(X, T, G, DX, *, ignore_index=-100, label_smoothing=0.0):
-            gradients_of_rows(split, X, T, None, (G,), DX, ignore_index, label_smoothing)
-
-        return cross_entropy, cross_entropy_backward
-
-    @row_kernel((*inputs, columns(w_type)), (RESULTS,), once)
-    def weighted_cross_entropy(X, T, W, L, *, ignore_index=-100, label_smoothing=0.0):
-        losses_of_rows(once, X, T, W, L, ignore_index, label_smoothing)
-
-    @row_kernel((*inputs, columns(w_type), LOSSES), (matrix(x_type),), split)
-    def weighted_cross_entropy_backward(X, T, W, G, DX, *, ignore_index=-100, label_smoothing=0.0):
-        gradients_of_rows(split, X, T, W, (G,), DX, ignore_index, label_smoothing)
-
-    return weighted_cross_entropy, weighted_cross_entropy_backward
+    forward, backward = (of_weights(each, w_type) for each in (cross_entropy, cross_entropy_backward))
+    return (
+        row_kernel(inputs, (RESULTS,), once)(forward),
+        row_kernel((*inputs, LOSSES), (matrix(x_type),), split)(backward),
+    )
 
 
 def make_partial(split, x_type, target_type, w_type, _):
@@ -213,8 +199,8 @@ def make_reduced(of_parts, split, x_type, target_type, w_type, _):
     forward = make(x_type, target_type, w_type, hopper=split.func == Split.wide)
     split, weight = with_own(from_short(split)), [columns(w_type)] if w_type else []
 
-    def reduced_cross_entropy_backward(X, T, V, SCALE, G, DX, *, ignore_index=-100, label_smoothing=0.0):
-        gradients_of_rows(split, X, T, V, (G, SCALE), DX, ignore_index, label_smoothing)
+    def reduced_cross_entropy_backward(X, T, WEIGHT, SCALE, G, DX, *, ignore_index=-100, label_smoothing=0.0):
+        gradients_of_rows(split, X, T, WEIGHT, (G, SCALE), DX, ignore_index, label_smoothing)
 
     inputs = (matrix(x_type), Tile("M", target_type), *weight, ONE, ONE)
     return forward, row_kernel(inputs, (matrix(x_type),), split)(of_weights(reduced_cross_entropy_backward, w_type))

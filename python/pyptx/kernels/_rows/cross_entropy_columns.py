@@ -58,17 +58,17 @@ class Targets:
             for into, each in ((self.ignored, ignored), (self.inside, inside), (self.numbers, number)):
                 into.append(each)
 
-    def weights(self, V) -> list:
+    def weights(self, WEIGHT) -> list:
         """Of the true classes; 0 of no class."""
         return [
-            element(fetched(V.dtype, ptx.addr(place_of(V, number)), pred=inside), V.dtype)
+            element(fetched(WEIGHT.dtype, ptx.addr(place_of(WEIGHT, number)), pred=inside), WEIGHT.dtype)
             for number, inside in zip(self.numbers, self.inside, strict=True)
         ]
 
 
-def place_of(V, number):
-    (pointer,) = ptx.global_ptrs(V)
-    return beyond(pointer, number, V.dtype.bits // 8)
+def place_of(WEIGHT, number):
+    (pointer,) = ptx.global_ptrs(WEIGHT)
+    return beyond(pointer, number, WEIGHT.dtype.bits // 8)
 
 
 def of_groups(columns: Columns, largest: list, total: list, *sums: list) -> list:
@@ -83,17 +83,17 @@ def of_groups(columns: Columns, largest: list, total: list, *sums: list) -> list
     return agreed(columns.share, columns.thread, tops, sums, weighted=1)
 
 
-def weight_of(V, number, **guard):
+def weight_of(WEIGHT, number, **guard):
     """The weight of a class, a register or an integer."""
     if isinstance(number, int):
-        (pointer,) = ptx.global_ptrs(V)
-        where = ptx.addr(pointer, number * V.dtype.bits // 8)
+        (pointer,) = ptx.global_ptrs(WEIGHT)
+        where = ptx.addr(pointer, number * WEIGHT.dtype.bits // 8)
     else:
-        where = ptx.addr(place_of(V, number))
-    return element(fetched(V.dtype, where, **guard), V.dtype)
+        where = ptx.addr(place_of(WEIGHT, number))
+    return element(fetched(WEIGHT.dtype, where, **guard), WEIGHT.dtype)
 
 
-def losses_of(columns: Columns, T, V, ignore_index: int, smoothing: float):
+def losses_of(columns: Columns, T, WEIGHT, ignore_index: int, smoothing: float):
     """(the losses of the thread's columns, what each weighs in the mean, their largest elements, their sums of exponentials)."""
     X, vector = columns.X, columns.vector
     largest, total = ([constant(value) for _ in range(vector)] for value in (LOWEST, 0.0))
@@ -110,7 +110,7 @@ def losses_of(columns: Columns, T, V, ignore_index: int, smoothing: float):
             ptx.inst.add.f32(total[j], total[j], tree([below(each[j], largest[j]) for each in x], ptx.inst.add.f32))
         for i, each in enumerate(x) if smoothing else ():
             guard = columns.guard(number, i)
-            w = weight_of(V, columns.row(number, i), **guard) if V else constant(1.0)
+            w = weight_of(WEIGHT, columns.row(number, i), **guard) if WEIGHT else constant(1.0)
             ptx.inst.add.f32(weights, weights, w, **guard)
             for j in range(vector):
                 ptx.inst.fma.rn.f32(pulled[j], w, sub(each[j], middle[j]), pulled[j], **guard)
@@ -121,7 +121,7 @@ def losses_of(columns: Columns, T, V, ignore_index: int, smoothing: float):
         if smoothing:
             pulled, (weights, *_) = more
     targets, losses, counted = Targets(columns, T, ignore_index), [], []
-    own = targets.weights(V) if V else [constant(1.0) for _ in range(vector)]
+    own = targets.weights(WEIGHT) if WEIGHT else [constant(1.0) for _ in range(vector)]
     base, size = columns.address(X), X.dtype.bits // 8
     found = []
     for j, (number, inside) in enumerate(zip(targets.numbers, targets.inside, strict=True)):
@@ -131,7 +131,7 @@ def losses_of(columns: Columns, T, V, ignore_index: int, smoothing: float):
         lines = log(total[j])
         loss = sub(lines, sub(element(bits, X.dtype), largest[j]))
         ptx.inst.selp.f32(loss, loss, math.nan, targets.inside[j])
-        loss = mul(loss, own[j]) if V else loss
+        loss = mul(loss, own[j]) if WEIGHT else loss
         if smoothing:
             share = smoothing / columns.n
             pull = fma(neg(weights), sub(largest[j], middle[j]), pulled[j])
@@ -144,20 +144,22 @@ def losses_of(columns: Columns, T, V, ignore_index: int, smoothing: float):
     return losses, counted, largest, total
 
 
-def gradients_of(columns: Columns, T, V, g: list, TOP, TOTAL, DX, ignore_index: int, smoothing: float):
+def gradients_of(columns: Columns, T, WEIGHT, g: list, TOP, TOTAL, DX, ignore_index: int, smoothing: float):
     """Writes the gradient of X, for the gradients `g` of the losses of the thread's columns."""
     vector, targets = columns.vector, Targets(columns, T, ignore_index)
     top, total = columns.load(TOP), columns.load(TOTAL)
     weights = (
-        tree([weight_of(V, i) for i in range(columns.n)], ptx.inst.add.f32) if V and smoothing else float(columns.n)
+        tree([weight_of(WEIGHT, i) for i in range(columns.n)], ptx.inst.add.f32)
+        if WEIGHT and smoothing
+        else float(columns.n)
     )
     true, everywhere, scales = [], [], []
-    own = targets.weights(V) if V else None
+    own = targets.weights(WEIGHT) if WEIGHT else None
     for j in range(vector):
         ptx.inst.selp.f32(g[j], g[j], math.nan, targets.inside[j])
         ptx.inst.mov.f32(g[j], 0.0, pred=targets.ignored[j])
         amount = mul(g[j], 1 - smoothing) if smoothing else g[j]
-        true.append(mul(amount, own[j]) if V else amount)
+        true.append(mul(amount, own[j]) if WEIGHT else amount)
         sums = true[j]
         if smoothing:
             everywhere.append(mul(g[j], -smoothing / columns.n))
@@ -169,12 +171,12 @@ def gradients_of(columns: Columns, T, V, g: list, TOP, TOTAL, DX, ignore_index: 
         x = columns.loaded(number, count)
         for i, (place, each) in enumerate(zip(columns.places(DX, number, count), x, strict=True)):
             row, guard = columns.row(number, i), columns.guard(number, i)
-            w = weight_of(V, row, **guard) if V and smoothing else None
+            w = weight_of(WEIGHT, row, **guard) if WEIGHT and smoothing else None
             values = []
             for j in range(vector):
                 value = mul(below(each[j], top[j]), scales[j])
                 if smoothing:
-                    value = add(value, mul(everywhere[j], w) if V else everywhere[j])
+                    value = add(value, mul(everywhere[j], w) if WEIGHT else everywhere[j])
                 ptx.inst.sub.f32(value, value, true[j], pred=targets.numbers[j] == row)
                 values.append(value)
             inside = columns.inside & guard["pred"] if guard else columns.inside
@@ -213,18 +215,18 @@ def make_column_losses(split, x_type, target_type, w_type=None):
     """The kernel of the losses of columns, with their largest elements and sums of exponentials, and its backward."""
     launch = Launch(split, x_type, target_type, w_type)
 
-    def column_losses(X, T, V, L, TOP, TOTAL, *, vector=1, groups=1, ignore_index=-100, label_smoothing=0.0):
+    def column_losses(X, T, WEIGHT, L, TOP, TOTAL, *, vector=1, groups=1, ignore_index=-100, label_smoothing=0.0):
         columns = launch.begin(X, vector, groups)
-        losses, _, *found = losses_of(columns, T, V, ignore_index, label_smoothing)
+        losses, _, *found = losses_of(columns, T, WEIGHT, ignore_index, label_smoothing)
         for tensor, values in zip((L, TOP, TOTAL), (losses, *found), strict=True):
             columns.store(tensor, values)
         ptx.ret()
 
     def column_losses_backward(
-        X, T, V, TOP, TOTAL, G, DX, *, vector=1, groups=1, ignore_index=-100, label_smoothing=0.0
+        X, T, WEIGHT, TOP, TOTAL, G, DX, *, vector=1, groups=1, ignore_index=-100, label_smoothing=0.0
     ):
         columns = launch.begin(X, vector, groups)
-        gradients_of(columns, T, V, columns.load(G), TOP, TOTAL, DX, ignore_index, label_smoothing)
+        gradients_of(columns, T, WEIGHT, columns.load(G), TOP, TOTAL, DX, ignore_index, label_smoothing)
         ptx.ret()
 
     return (
@@ -237,9 +239,9 @@ def make_column_parts(split, x_type, target_type, w_type=None):
     """The same with the sums of each CTA in place of the losses.  What follows it has the gradient."""
     launch = Launch(split, x_type, target_type, w_type)
 
-    def column_parts(X, T, V, S, TOP, TOTAL, *, vector=1, groups=1, ignore_index=-100, label_smoothing=0.0):
+    def column_parts(X, T, WEIGHT, S, TOP, TOTAL, *, vector=1, groups=1, ignore_index=-100, label_smoothing=0.0):
         columns = launch.begin(X, vector, groups)
-        *sums, largest, total = losses_of(columns, T, V, ignore_index, label_smoothing)
+        *sums, largest, total = losses_of(columns, T, WEIGHT, ignore_index, label_smoothing)
         columns.store(TOP, largest)
         columns.store(TOTAL, total)
         sums = [tree(each, ptx.inst.add.f32) for each in sums]
@@ -261,18 +263,18 @@ def make_reduced_columns(split, x_type, target_type, w_type, *_):
     launch = Launch(split, x_type, target_type, w_type)
 
     def reduced_columns(
-        X, T, V, S, TOP, TOTAL, Y, SCALE, *, mean=True, vector=1, groups=1, ignore_index=-100, label_smoothing=0.0
+        X, T, WEIGHT, S, TOP, TOTAL, Y, SCALE, *, mean=True, vector=1, groups=1, ignore_index=-100, label_smoothing=0.0
     ):
         finish(Parts(S, mean), 1, None, reg.from_(ptx.special.tid.x(), u32), Y, SCALE)
         ptx.ret()
 
     def reduced_columns_backward(
-        X, T, V, TOP, TOTAL, SCALE, G, DX, *, vector=1, groups=1, ignore_index=-100, label_smoothing=0.0
+        X, T, WEIGHT, TOP, TOTAL, SCALE, G, DX, *, vector=1, groups=1, ignore_index=-100, label_smoothing=0.0
     ):
         columns = launch.begin(X, vector, groups)
         g = mul(*(apply(ptx.inst.ld.global_.nc.f32, ptx.addr(place)) for place in ptx.global_ptrs(G, SCALE)))
         of_columns = [copied(g) for _ in range(vector)]
-        gradients_of(columns, T, V, of_columns, TOP, TOTAL, DX, ignore_index, label_smoothing)
+        gradients_of(columns, T, WEIGHT, of_columns, TOP, TOTAL, DX, ignore_index, label_smoothing)
         ptx.ret()
 
     forward = kernel(

@@ -61,8 +61,8 @@ def reduction_kernel(x_type, target_type, w_type=None, *, hopper: bool):
     """The kernel that makes, of the losses, their sum divided by that of the weights, and 1 / that; without `mean`, the sum, and 1."""
     ctas = MOST_CTAS if hopper else 1
 
-    def reduced_losses(X, T, V, L, Y, SCALE, *, mean=True, ignore_index=-100, label_smoothing=0.0):
-        reduce(Losses(T, V, L, mean, ignore_index), Y, SCALE, hopper)
+    def reduced_losses(X, T, WEIGHT, L, Y, SCALE, *, mean=True, ignore_index=-100, label_smoothing=0.0):
+        reduce(Losses(T, WEIGHT, L, mean, ignore_index), Y, SCALE, hopper)
 
     told = {"grid": lambda: (ctas, 1, 1), "cluster": (ctas, 1, 1)}
     return kernel_of(reduced_losses, (x_type, target_type, w_type), (ONE, ONE), hopper, **told)
@@ -71,11 +71,11 @@ def reduction_kernel(x_type, target_type, w_type=None, *, hopper: bool):
 def partial_kernel(x_type, target_type, w_type=None, *, hopper: bool):
     """The kernel that makes, of the losses, the sums of P parts, and those of their weights."""
 
-    def partial_losses(X, T, V, L, S, *, mean=True, ignore_index=-100, label_smoothing=0.0):
+    def partial_losses(X, T, WEIGHT, L, S, *, mean=True, ignore_index=-100, label_smoothing=0.0):
         begin_early(hopper)
         thread, cta = (reg.from_(each, u32) for each in (ptx.special.tid.x(), ptx.special.ctaid.x()))
         agree = Agreement(Split(1, 1, THREADS), thread, thread & 31, thread >> 5, None, None)
-        losses = Losses(T, V, L, mean, ignore_index)
+        losses = Losses(T, WEIGHT, L, mean, ignore_index)
         sums = agree.sums(losses.sums(cta * THREADS + thread, ptx.param(u32, "P") * THREADS))
         with ptx.if_(thread == 0):
             (pointer,) = ptx.global_ptrs(S)
@@ -89,7 +89,7 @@ def partial_kernel(x_type, target_type, w_type=None, *, hopper: bool):
 def sum_of_parts(x_type, target_type, w_type=None, *, hopper: bool):
     """What `reduction_kernel` makes, of the sums of parts."""
 
-    def sum_of_losses(X, T, V, S, Y, SCALE, *, mean=True, ignore_index=-100, label_smoothing=0.0):
+    def sum_of_losses(X, T, WEIGHT, S, Y, SCALE, *, mean=True, ignore_index=-100, label_smoothing=0.0):
         begin_early(hopper)
         finish(Parts(S, mean), 1, None, reg.from_(ptx.special.tid.x(), u32), Y, SCALE)
         ptx.ret()
@@ -117,10 +117,10 @@ def kernel_of(function, types, outputs, hopper: bool, *, more=(), last=LOSSES, *
 
 
 def of_weights(function, w_type):
-    """The body, without V if there are no weights."""
+    """The body, without WEIGHT if there are no weights."""
     if w_type:
         return function
-    parameters = [each for name, each in inspect.signature(function).parameters.items() if name != "V"]
+    parameters = [each for name, each in inspect.signature(function).parameters.items() if name != "WEIGHT"]
 
     @functools.wraps(function)
     def body(X, T, *more, **told):
