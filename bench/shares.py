@@ -26,6 +26,7 @@ from pyptx import Tile, ptx, reg
 from pyptx.kernels import layer_norm, rms_norm
 from pyptx.kernels._call import TYPES, chosen, columns, matrix
 from pyptx.kernels._registers import add, fma
+from pyptx.kernels._rows.loops import wide_looping
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.split import Split, row_kernel
 from pyptx.kernels.column_sums import column_sums
@@ -122,7 +123,7 @@ def bounds(torch, rows: int, n: int, name: str) -> dict:
         (1, rms_norm, (w,), rms_norm_backward_kernel),
         (2, layer_norm, (w, b), layer_norm_backward_kernel),
     ):
-        forward, looping = (functools.partial(of, bits=kind.bits, norm=norm) for of in (Split.wide, Split.wide_looping))
+        forward, looping = (functools.partial(of, bits=kind.bits, norm=norm) for of in (Split.wide, wide_looping))
         if forward(n).batch == 1:
             arms = {"": call(function, x, None, *vectors, out=y)}
             arms["moved"] = call(moving(forward(n), kind, 1, 0), x, out=y)
@@ -180,7 +181,7 @@ def main() -> int:
         return 0
     m, n = told.rows, told.columns
     x, g = (torch.randn(m, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    y, waves = torch.empty_like(x), Split.wide_looping(n, 16)
+    y, waves = torch.empty_like(x), wide_looping(n, 16)
     arms = {"copy": lambda: y.copy_(x)}
     single = a_row_a_cta(replace(Split.once(n, 16), hopper=True))
     arms["a row a CTA"] = lambda: single(x, g)

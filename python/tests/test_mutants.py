@@ -28,7 +28,7 @@ from pyptx.kernels._matmul import blackwell  # noqa: E402
 from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel  # noqa: E402
 from pyptx.kernels._matmul.tiles import Config  # noqa: E402
-from pyptx.kernels._rows.split import Split  # noqa: E402
+from pyptx.kernels._rows.loops import wide_looping  # noqa: E402
 from pyptx.kernels.norm import layer_norm_backward_kernel, rms_norm_backward_kernel  # noqa: E402
 from pyptx.types import bf16  # noqa: E402
 
@@ -80,7 +80,7 @@ def attention(width: int, queries: int):
 
 def backward(of, norm: int):
     """Of rows that share a CTA: eight of two warps, or four a row ahead."""
-    made = of(functools.partial(Split.wide_looping, bits=16, norm=norm), bf16, bf16)
+    made = of(functools.partial(wide_looping, bits=16, norm=norm), bf16, bf16)
     return made(half(37, 1032), half(1032), half(37, 1032), P=1)
 
 

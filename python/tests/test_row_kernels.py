@@ -18,7 +18,9 @@ import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels import norm  # noqa: E402
-from pyptx.kernels._rows.split import FEW_WAVES, LAST_WAVE, WAVES, Split, is_small  # noqa: E402
+from pyptx.kernels._rows import loops  # noqa: E402
+from pyptx.kernels._rows.loops import FEW_WAVES, WAVES, is_small, small_looping, wide_looping  # noqa: E402
+from pyptx.kernels._rows.split import LAST_WAVE, Split  # noqa: E402
 from pyptx.kernels.column_sums import column_sums  # noqa: E402
 from pyptx.kernels.cross_entropy import CROSS_ENTROPY  # noqa: E402
 from pyptx.specialise.specialisation import Specialisation  # noqa: E402
@@ -150,7 +152,7 @@ def test_rows_that_are_summed_a_row_ahead(name, n, dtype, rows, split, monkeypat
     for row in (
         split.Split.wide(n, bits),
         split.Split.wide(n, bits, arrays=2),
-        split.Split.wide_looping(n, bits, norm=2),
+        wide_looping(n, bits, norm=2),
     ):
         assert row.pipelined and row.ctas > 1 and not row.full(row.each - 1)
     with pyptx.simulator(check="all"):
@@ -174,7 +176,7 @@ def test_rows_that_threads_of_a_cta_share(name, n, dtype, rows, workers, split, 
     few_clusters(monkeypatch, split, workers)
     monkeypatch.setattr(norm, "is_small", lambda *_: False)
     bits = torch.finfo(dtype).bits
-    assert split.Split.wide_looping(n, bits).rows > 1
+    assert wide_looping(n, bits).rows > 1
     with pyptx.simulator(check="all"):
         compare(name, tensors(name, (rows, n), dtype, "cpu"), TYPES[dtype])
 
@@ -189,7 +191,7 @@ def test_small_matrices(name, n, dtype, rows, split, monkeypatch):
     """By small CTAs, of which each has a turn, or several."""
     monkeypatch.setattr(split, "MULTIPROCESSORS", 2)
     monkeypatch.setattr(split, "CLUSTERS", {1: 2})
-    monkeypatch.setattr(split.Split, "_looping_over_aligned", lambda *_: pytest.fail("not of a small matrix"))
+    monkeypatch.setattr(loops, "over_aligned", lambda *_: pytest.fail("not of a small matrix"))
     with pyptx.simulator(check="all"):
         compare(name, tensors(name, (rows, n), dtype, "cpu"), TYPES[dtype])
 
@@ -207,7 +209,7 @@ def test_backward_by_waves_of_workers(name, n, dtype, turns, more, split, monkey
     monkeypatch.setattr(split, "MOST_SUMS", 1)
     monkeypatch.setattr(norm, "is_small", lambda *_: False)
     matrices = 4 if name.startswith("add") else 2
-    row = split.Split.wide_looping(n, bits, norm=1 + name.startswith("layer"), matrices=matrices)
+    row = wide_looping(n, bits, norm=1 + name.startswith("layer"), matrices=matrices)
     rows, waves = 2 * row.rows * turns + more, len(row.waves) if turns >= 16 else 1
     monkeypatch.setattr(split, "MANY", 2 * row.rows * 16 * n * bits // 8)
     assert not row.waves or row.workers(rows, (bf16 if bits == 16 else f32,) * matrices) == 2 * waves
@@ -230,7 +232,7 @@ def test_backward_by_two_waves_of_three(name, turns, split, monkeypatch):
     monkeypatch.setattr(split.Split, "crowd", lambda row, types: 2)
     monkeypatch.setattr(split.Split, "workers", lambda row, *_, **told: 4)
     monkeypatch.setattr(norm, "is_small", lambda *_: False)
-    row = split.Split.wide_looping(520, 16, matrices=4 if name.startswith("add") else 2)
+    row = wide_looping(520, 16, matrices=4 if name.startswith("add") else 2)
     assert row.waves == WAVES
     with pyptx.simulator(check="all"):
         compare(name, tensors(name, (2 * row.rows * turns + 1, 520), torch.bfloat16, "cpu"), TYPES[torch.bfloat16])
@@ -263,21 +265,21 @@ def test_which_matrices_are_small():
         (1024, 1024, 32, True, True),
     ):
         assert [is_small(rows, n, bits, norm) for norm in (1, 2)] == [of_one, of_two]
-    few, long = Split.small_looping(128, 16), Split.small_looping(4096, 16)
+    few, long = small_looping(128, 16), small_looping(4096, 16)
     assert few.rows == 32 and [few.workers(rows, (bf16, bf16)) for rows in (0, 1, 33, 65536)] == [1, 1, 2, 128]
     assert long.rows == 1 and [long.workers(rows, (bf16, bf16)) for rows in (1, 132, 133, 512)] == [1, 132, 67, 128]
 
 
 def test_who_comes_in_waves():
     """One CTA a multiprocessor, of enough rows for each; layer_norm of rows that lanes of a warp share does not."""
-    waves = {n: Split.wide_looping(n, 16).waves for n in (1024, 8192, 16384, 1001)}
+    waves = {n: wide_looping(n, 16).waves for n in (1024, 8192, 16384, 1001)}
     assert waves == {1024: WAVES, 8192: FEW_WAVES, 16384: (), 1001: ()}
-    assert [Split.wide_looping(n, 16, norm=2).waves for n in (256, 264, 4096, 8192)] == [(), *2 * [LAST_WAVE], ()]
-    assert [Split.wide_looping(n, 32, norm=2).waves for n in (256, 1024, 2048, 8192)] == [(), *2 * [LAST_WAVE], ()]
+    assert [wide_looping(n, 16, norm=2).waves for n in (256, 264, 4096, 8192)] == [(), *2 * [LAST_WAVE], ()]
+    assert [wide_looping(n, 32, norm=2).waves for n in (256, 1024, 2048, 8192)] == [(), *2 * [LAST_WAVE], ()]
     assert [Split.wide(n, 16, norm=2).waves for n in (4096, 32768, 65536, 151936)] == [(), (), *2 * [LAST_WAVE]]
-    short, types = Split.wide_looping(1024, 16), (bf16, bf16)
+    short, types = wide_looping(1024, 16), (bf16, bf16)
     assert [short.workers(rows, types) for rows in (1, 132, 15 * 2112, 16 * 2112)] == [1, 132, 132, 3 * 132]
-    longer = Split.wide_looping(5120, 16)  # of fewer rows the sums would be too many
+    longer = wide_looping(5120, 16)  # of fewer rows the sums would be too many
     assert [longer.workers(rows, types) for rows in (4096, 8192, 16384)] == [128, 2 * 132, 3 * 132]
     forward = Split.wide(65536, 16, norm=2)  # has no sums
     assert [forward.workers(rows, (bf16,), summed=False) for rows in (511, 512)] == [29, 2 * 30]
@@ -302,12 +304,9 @@ def test_who_comes_in_waves():
 def test_backward_a_row_ahead_by_one_cta_and_by_two(name, n, dtype, ctas, threads, rows, split, monkeypatch):
     few_clusters(monkeypatch, split, 2)
     monkeypatch.setattr(norm, "is_small", lambda *_: False)
-    row = split.Split.wide_looping(n, torch.finfo(dtype).bits, norm=2)
+    row = wide_looping(n, torch.finfo(dtype).bits, norm=2)
     assert row.pipelined and (row.ctas, row.threads) == (ctas, threads)
-    assert (
-        row.stay == (dtype == torch.bfloat16 and row.values <= 24)
-        and split.Split.wide_looping(8200, 16, matrices=4).pipelined
-    )
+    assert row.stay == (dtype == torch.bfloat16 and row.values <= 24) and wide_looping(8200, 16, matrices=4).pipelined
     with pyptx.simulator(check="all"):
         compare(name, tensors(name, (rows, n), dtype, "cpu"), TYPES[dtype])
 
@@ -317,7 +316,7 @@ def test_backward_a_row_ahead_by_one_cta_and_by_two(name, n, dtype, ctas, thread
     [(norm.rms_norm_backward_kernel, 2, 1, 40), (norm.layer_norm_backward_kernel, 3, 2, 72)],
 )
 def test_backward_of_norms_with_many_sums_a_thread(make, types, norms, values):
-    n, share = 135176, functools.partial(Split.wide_looping, bits=16, norm=norms)
+    n, share = 135176, functools.partial(wide_looping, bits=16, norm=norms)
     assert share(n).pipelined and share(n).fits and share(n).values == values
     x, g, w = torch.randn(3, n).bfloat16(), torch.randn(3, n).bfloat16(), torch.randn(n).bfloat16()
     xd, wd, bd = x.double().requires_grad_(), w.double().requires_grad_(), torch.zeros(n).double().requires_grad_()
@@ -332,7 +331,7 @@ def test_backward_of_norms_with_many_sums_a_thread(make, types, norms, values):
 def test_clusters_of_sixteen(n, dtype, split, monkeypatch):
     """Of sums' rows that eight CTAs have no room for: one cluster goes over three, the last vectors of which not all threads have."""
     few_clusters(monkeypatch, split, 1)
-    backward = split.Split.wide_looping(n, torch.finfo(dtype).bits, matrices=4)
+    backward = wide_looping(n, torch.finfo(dtype).bits, matrices=4)
     forward = split.Split.wide(n, torch.finfo(dtype).bits, arrays=0)
     assert backward.ctas == 16 and backward.pipelined and forward.fits and (forward.ctas == 16) == (n > 131072)
     with pyptx.simulator(check="all"):
@@ -344,7 +343,7 @@ def test_clusters_of_sixteen(n, dtype, split, monkeypatch):
 @pytest.mark.parametrize("n", [64, 96, 256, 1024, 2048, 4096, 5120, 8192, 16384, 65536, 151936])
 def test_backward_of_norms_is_resident_as_planned(n):
     """As many CTAs as `workers` counts with: no more registers than that leaves, and few spills."""
-    ways = Split.wide_looping, *([Split.small_looping] if n <= 8192 else [])
+    ways = wide_looping, *([small_looping] if n <= 8192 else [])
     for way, (make, types, told) in itertools.product(
         ways,
         (
@@ -377,7 +376,7 @@ def test_rings_have_room_for_the_row_ahead(bits):
     for n in (*range(64, 500_000, 1000), 131_072, 151_936, 202_048, 262_144):
         for arrays, split in (
             *((arrays, Split.wide(n, bits, arrays=arrays, norm=which)) for arrays in (1, 2) for which in (0, 1, 2)),
-            *((2, Split.wide_looping(n, bits, norm=which)) for which in (1, 2)),
+            *((2, wide_looping(n, bits, norm=which)) for which in (1, 2)),
         ):
             if split.pipelined:
                 found.add(split.each)
@@ -478,9 +477,9 @@ def test_the_kernel_behind_long_losses_begins_late(n, late):
 )
 def test_longest_rows_stay_in_registers(make, types, told):
     """Where sums are in memory: loops over a row that the assembler writes out hold more than it has registers for, 2 KB of a thread."""
-    kernel = make(functools.partial(Split.wide_looping, bits=32, **told), *(f32,) * types)
+    kernel = make(functools.partial(wide_looping, bits=32, **told), *(f32,) * types)
     for n in (202048, 262144):
-        assert not Split.wide_looping(n, 32, **told).fits
+        assert not wide_looping(n, 32, **told).fits
         found = kernel.resources(N=n, P=60)
         assert found.spill_stores + found.spill_loads <= 32
 
@@ -740,7 +739,7 @@ def test_eight_streams_at_once(name, shape):
 
 @pytest.mark.parametrize("n", [8190, 12294, 16382])
 def test_backward_of_norms_with_32_elements_a_thread(n):
-    share = functools.partial(Split.wide_looping, bits=16)
+    share = functools.partial(wide_looping, bits=16)
     assert share(n).ctas == 1 and share(n).threads * 32 >= n
     x, g, w = torch.randn(5, n).bfloat16(), torch.randn(5, n).bfloat16(), torch.randn(n).bfloat16()
     xd, wd, bd = x.double().requires_grad_(), w.double().requires_grad_(), torch.zeros(n).double().requires_grad_()

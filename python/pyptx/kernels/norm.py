@@ -32,8 +32,9 @@ from pyptx.kernels._call import (
 from pyptx.kernels._call_apart import where_they_lie
 from pyptx.kernels._keywords import Input, Nothing, Unpack, no_such_argument, renamed
 from pyptx.kernels._registers import add, apply, fma, mul, neg, sub
+from pyptx.kernels._rows.loops import is_small, looping, small_looping, wide_looping
 from pyptx.kernels._rows.row import Row
-from pyptx.kernels._rows.split import Split, in_registers, is_small, of_norms, paired, row_kernel, with_own
+from pyptx.kernels._rows.split import in_registers, of_norms, paired, row_kernel, with_own
 from pyptx.kernels._rows.totals import Totals
 from pyptx.kernels.column_sums import column_sums
 from pyptx.types import f32, u32
@@ -54,9 +55,9 @@ def looping_kernels(make, split, *types, loaded: Sequence, sums: Sequence, **mor
     """(the kernel that loops over rows, of matrices of the types `loaded`, how many workers it has for rows of n elements, the kernel that adds up their
     sums to vectors of the types `sums`); the same for GPUs with clusters, and there for small matrices."""
     ways = {
-        Split.looping: {},
-        Split.wide_looping: {"hopper": True},
-        Split.small_looping: {"hopper": True, "small": True},
+        looping: {},
+        wide_looping: {"hopper": True},
+        small_looping: {"hopper": True, "small": True},
     }
     shares = {functools.partial(of, **split.keywords, **more): told for of, told in ways.items()}
     return tuple(
@@ -154,11 +155,11 @@ def rms_norm_without_weight(split, x_type):
 
 
 def rms_norm_gradients(split, x_type, w_type):
-    looping = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type, loaded=(x_type, x_type), sums=(w_type,))
+    loops = looping_kernels(rms_norm_backward_kernel, split, x_type, w_type, loaded=(x_type, x_type), sums=(w_type,))
 
     @differentiated_once
     def backward(x, w, g, *, eps=1e-6):
-        kernel, workers, sums = looping_for(looping, x)
+        kernel, workers, sums = looping_for(loops, x)
         dx, dw = where_they_lie(kernel, x, w, g, eps=eps, P=workers)
         return dx, sums(dw)
 
@@ -303,13 +304,13 @@ def make_add_rms_norm(split, x_type, residual_type, w_type):
         ptx.ret()
 
     types = x_type, residual_type
-    looping = looping_kernels(  # four rows beside the sums
+    loops = looping_kernels(  # four rows beside the sums
         add_rms_norm_backward_kernel, split, *types, w_type, loaded=2 * types, sums=(w_type,), kept_f32=24, matrices=4
     )
 
     @differentiated_once
     def backward(x, residual, w, g, gs, *, eps=1e-6):
-        kernel, workers, sums = looping_for(looping, x)
+        kernel, workers, sums = looping_for(loops, x)
         dx, dr, dw = where_they_lie(kernel, x, residual, w, g, gs, eps=eps, P=workers)
         return dx, dr, sums(dw)
 
@@ -411,13 +412,13 @@ def layer_norm_without_weight(split, x_type):
 
 def layer_norm_gradients(split, x_type, w_type, b_type):
     summed = tuple(filter(None, (w_type, b_type)))
-    looping = looping_kernels(
+    loops = looping_kernels(
         layer_norm_backward_kernel, split, x_type, w_type, b_type, loaded=(x_type, x_type), sums=summed, norm=2
     )
 
     @differentiated_once
     def backward(x, w, *b_and_g, eps=1e-5):
-        kernel, workers, sums = looping_for(looping, x, norm=2)
+        kernel, workers, sums = looping_for(loops, x, norm=2)
         dx, *partial = where_they_lie(kernel, x, w, b_and_g[-1], eps=eps, P=workers)
         totals = sums(*partial)
         return dx, *(totals if b_type else (totals,))

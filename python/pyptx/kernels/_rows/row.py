@@ -9,8 +9,8 @@ A row of n elements is cut into vectors of at most 16 bytes; thread t holds the 
 not fit in registers is read again by every step that needs it, from memory or L2.  Sums are taken in a fixed order: the
 same inputs give the same bits.
 
-split.py has how threads share rows, edges.py what those have at their ends that begin inside a vector, totals.py what they find out
-together, agreement.py how they come to one value, messages.py how within a cluster, own.py the rows of a few elements that a thread has for
+split.py has how threads share rows, loops.py how those that have many rows each, edges.py what rows have at their ends that begin inside a
+vector, totals.py what threads find out together, agreement.py how they come to one value, messages.py how within a cluster, own.py the rows of a few elements that a thread has for
 itself, ring.py the rows that are on their way while one is worked on, pipeline.py the loop whose sums are a row ahead, waves.py which rows
 a loop has, sums.py what is summed over rows, for gradients.
 """

@@ -9,21 +9,27 @@ from pyptx import kernel, ptx
 from pyptx.kernels._rows.apart import apart_kernels, whole
 
 __all__ = [
+    "LARGE",
     "LONG",
     "MOST_CTAS",
+    "SHORT",
     "TWO_WAVES",
     "WARP",
     "Split",
+    "aligned",
     "begin_early",
+    "ctas_for",
     "from_short",
     "has_edges",
     "in_registers",
-    "is_small",
+    "lanes_for",
     "of_norms",
     "paired",
     "row_kernel",
     "tightly",
     "vector_of",
+    "vectors_of",
+    "whole_warps",
     "with_own",
 ]
 
@@ -43,7 +49,7 @@ EDGES = 64  # elements of a row, from which on vectors of memory are worth it; t
 OWN, OWN_OF_F32 = 96, 64  # elements of a row that a thread has for itself, at most
 SOME_OWN = (48, 64)  # the same of some rows together, of which several matrices are read, or one
 # Of workers: see _rows/waves.py.  TWO_WAVES stands in for the first two where three waves have too many sums.
-WAVES, FEW_WAVES, TWO_WAVES, LAST_WAVE = (64, 16, 4), (64, 8, 2), (64, 6), (64, 3)
+TWO_WAVES, LAST_WAVE = (64, 6), (64, 3)
 MANY = 2**26  # bytes of a matrix, from which on there are waves of workers; smaller ones stay in L2
 MOST_SUMS = 0.05  # bytes of sums, as a part of those of rows, up to which there are waves
 MULTIPROCESSORS = 132  # of an H200; a constant, so that sums over rows have one order everywhere
@@ -85,12 +91,12 @@ class Split:
         if own and (made := cls._own(n, bits, arrays)):
             return made
         edges = edges and n >= 2 * EDGES and has_edges(n, bits)
-        vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
+        vector, vectors = _with_edges(n, bits) if edges else vectors_of(n, bits)
         if vectors <= (5 if edges else 4) * WARP:
             return cls._short(n, bits, vector, 2, vectors if edges else 0, tight)
         two, three = {1: (512, 768), 2: (256 if bits == 16 else 512, 512)}.get(norm, (512, 512))
         each = 2 if vectors - edges <= two else 3 if vectors - edges <= three else 4
-        return cls(n, vector, min(512, max(128, _whole_warps(vectors / each))), edges=edges)
+        return cls(n, vector, min(512, max(128, whole_warps(vectors / each))), edges=edges)
 
     @classmethod
     def _own(cls, n: int, bits: int, arrays: int) -> "Split | None":
@@ -114,7 +120,7 @@ class Split:
         if with_edges:
             lanes = _fitting(with_edges, 2 if each > 2 else 8)
             return cls(n, vector, lanes, rows=128 // lanes, edges=True)
-        lanes = _lanes(n / (vector * each))
+        lanes = lanes_for(n / (vector * each))
         if vector * bits == 128 and (tight or bits == 16):
             fewest = _fitting(n // vector, 2 if tight and n <= 6 * vector else 4)
             lanes = min(lanes, fewest, key=lambda lanes: -(-(n // vector) // lanes) * lanes)
@@ -129,14 +135,14 @@ class Split:
         if own and (made := cls._own(n, bits, 2) or cls._own(n, bits, 1)):
             return made
         edges = has_edges(n, bits)
-        vector, vectors = _with_edges(n, bits) if edges else _vectors(n, bits)
+        vector, vectors = _with_edges(n, bits) if edges else vectors_of(n, bits)
         if vectors <= (5 if edges else 4) * WARP:
             return cls._short(n, bits, vector, 4, vectors if edges else 0)
-        if vectors > 640 and (edges or _aligned(n, bits)):
+        if vectors > 640 and (edges or aligned(n, bits)):
             return cls(n, vector, 128 if vectors <= 2048 else 256, kept=0, edges=edges)
         if edges:  # for one vector more than 128 threads have, there is another warp
             each = max(2, -(-(vectors - 1) // 128))
-            return cls(n, vector, _whole_warps(vectors / each), edges=True)
+            return cls(n, vector, whole_warps(vectors / each), edges=True)
         made = cls(n, vector, 128 if vectors <= 1024 else 256)
         if (
             made.each == 5 and bits == 16
@@ -157,7 +163,7 @@ class Split:
         if n <= LONG or made.kept > 0:
             return made
         shares = made.each * made.threads / 4096
-        return replace(made, ctas=LARGE if shares > MOST_CTAS else max(2, _cluster(shares)), late=False)
+        return replace(made, ctas=LARGE if shares > MOST_CTAS else max(2, ctas_for(shares)), late=False)
 
     @classmethod
     def wide(
@@ -186,7 +192,7 @@ class Split:
         in 16 bits whose vectors L1 keeps where few CTAs share a row.  Norms take two rows for each vector, if short."""
         half, size, edges = bits == 16, n * bits * arrays // 8, has_edges(n, bits)
         room = 512 if edges or (arrays == 1 and norm < 2) else (96 if norm else 128) if half else 256
-        if arrays == 0 or not (edges or _aligned(n, bits)) or size > room * 1024:
+        if arrays == 0 or not (edges or aligned(n, bits)) or size > room * 1024:
             return None
         if arrays > 1:
             share = 32
@@ -195,8 +201,8 @@ class Split:
         else:
             share = 24 if norm or (half and n <= LONG) else 16
         batch = 2 if norm and not edges and size <= ((64, 0) if half else (256, 64))[norm - 1] * 1024 else 1
-        ctas = _cluster(size * batch / (share * 1024))
-        threads = max(64, _whole_warps(size * batch / ctas / PACKED))
+        ctas = ctas_for(size * batch / (share * 1024))
+        threads = max(64, whole_warps(size * batch / ctas / PACKED))
         resident = (768 if edges and arrays > 1 else 1024) // threads
         made = cls(n, 128 // bits, threads, ctas=ctas, kept=n, hopper=True, resident=resident, batch=batch)
         return replace(made, packed=True, edges=edges)
@@ -205,22 +211,22 @@ class Split:
     def _through_ring(cls, n: int, bits: int, arrays: int, norm: int) -> "Split | None":
         """Rows go through shared memory, the next one arrives meanwhile: a thread has four vectors of each matrix.  Those of norms have three rows there,
         workers in waves, and CTAs of 384 or 512 threads, whichever leave fewer places empty."""
-        if arrays == 0 or not _aligned(n, bits):
+        if arrays == 0 or not aligned(n, bits):
             return None
         vectors = n * bits // 128
-        ctas = max(2, _cluster(vectors / (2600 if norm else 2048)))
+        ctas = max(2, ctas_for(vectors / (2600 if norm else 2048)))
         if norm:
             fitting = (384, 512) if vectors <= 7 * 384 * ctas else (512,)
             threads = min(fitting, key=lambda threads: -(-vectors // (ctas * threads)) * threads)
-            made = cls._pipelined(n, bits, ctas, threads, 16)
+            made = cls.row_ahead(n, bits, ctas, threads, 16)
             made = replace(made, waves=LAST_WAVE, kept=max(made.kept, 56))
         else:
             more = 8 if arrays == 1 else 6 if vectors <= 2048 * ctas else 10
-            made = cls._pipelined(n, bits, ctas, _whole_warps(vectors / ctas / 4), more)
-        return made if made._places(16 * arrays * made.threads) else None
+            made = cls.row_ahead(n, bits, ctas, whole_warps(vectors / ctas / 4), more)
+        return made if made.places_ahead(16 * arrays * made.threads) else None
 
     @classmethod
-    def _pipelined(cls, n: int, bits: int, ctas: int, threads: int, more: int, weight: int = 0) -> "Split":
+    def row_ahead(cls, n: int, bits: int, ctas: int, threads: int, more: int, weight: int = 0) -> "Split":
         """`more`: vectors that the ring has beyond one row.  It has two rows and one vector at least, and three rows at most.  `weight`: elements of a
         thread, up to which a weight of 16 bits stays in registers as f32."""
         threads = min(512, max(32 if n <= 512 else 64 if n <= 1024 else 128, threads))
@@ -236,119 +242,18 @@ class Split:
     def _other(cls, n: int, bits: int, arrays: int, most: int, norm: int) -> "Split":
         """Rows that no vectors of 16 bytes divide, or that are too long for the others.  They go through shared memory if few CTAs have room
         for them.  Otherwise each CTA of a cluster keeps 16,384 elements in registers, or reads the row again."""
-        vector, _ = _vectors(n, bits)
+        vector, _ = vectors_of(n, bits)
         size = n * bits * arrays / 8
         share, most = SHARE if arrays == 1 or size <= SHARE else SHARE // 2, most if arrays == 1 else 512
         if ring := arrays > 0 and (bits == 16 or size <= (2 if norm else 1) * SHARE):
-            ctas = _cluster(size / share)
+            ctas = ctas_for(size / share)
         else:
-            ctas, most = _cluster(n / (512 * 32)), 512
+            ctas, most = ctas_for(n / (512 * 32)), 512
             if arrays == 0 and n / 2 <= ctas * 512 * 32 < n:
                 ctas = LARGE
-        threads = min(most, max(128, _whole_warps(n / ctas / (16 if ring else 32))))
+        threads = min(most, max(128, whole_warps(n / ctas / (16 if ring else 32))))
         turns = 4 if arrays > 1 else 8 if ctas > 2 else 0
         return cls(n, vector, threads, ctas=ctas, kept=32, hopper=True, ring=ring, turns=turns)
-
-    @classmethod
-    def looping(cls, n: int, bits: int, **_) -> "Split":
-        """For CTAs that loop over many rows and keep sums over rows in registers too."""
-        vector, vectors = _vectors(n, bits)
-        if vectors <= 2 * WARP:
-            lanes = _lanes(n / 16)
-            return cls(n, vector, lanes, rows=128 // lanes)
-        return cls(n, vector, min(512, max(128, _whole_warps(n / 16))), kept=16)
-
-    @classmethod
-    def small_looping(cls, n: int, bits: int, norm: int = 1, matrices: int = 2, **_) -> "Split":
-        """`looping` on a GPU with clusters, for small matrices: a CTA of few threads a multiprocessor, beside which the kernels behind have room
-        to begin."""
-        if not _aligned(n, bits):
-            return replace(cls.looping(n, bits), hopper=True)
-        row = n * bits // 8  # bytes, 64 of which a thread has, or fewer if rows are short
-        least, parts = (32, 32) if norm == 2 else (16, 32) if matrices == 4 else (32, 16)
-        threads = _share(row / min(64, max(least, row // parts)))
-        if bits == 32 and norm == 1 and threads > WARP:
-            threads = max(128, threads)
-        most = 256 if row <= 512 * norm or (bits == 16 and WARP < threads < 128) else 128
-        return cls(n, 128 // bits, threads, max(1, most // threads), kept=32, hopper=True, resident=1, stay=True)
-
-    @classmethod
-    def wide_looping(cls, n: int, bits: int, norm: int = 1, matrices: int = 2, kept_f32: int = 32) -> "Split":
-        """`looping` on a GPU with clusters.  `norm`: as in `wide`.  `matrices`: how many are read together.  `kept_f32`: how many elements of
-        rows of f32 a thread keeps the sums of, in registers."""
-        return (_aligned(n, bits) and cls._looping_over_aligned(n, bits, norm, matrices)) or cls._looping_over_other(
-            n, bits, kept_f32
-        )
-
-    @classmethod
-    def _looping_over_aligned(cls, n: int, bits: int, norm: int, matrices: int) -> "Split | None":
-        """Short rows: several a CTA, so that few partial sums come of many threads.  Others: pipelined, and so are those of layer_norm, which wait for
-        four results each; of f32 most are not, where CTAs of their own are as fast."""
-        half = bits == 16
-        if n <= SHORT and (norm == 1 or n * bits <= (128 if half else 256) * WARP):
-            return cls._several(n, bits, 32 if half and matrices == 2 else 16, norm)
-        weight = 0 if matrices > 2 else 16 if norm == 2 else 32
-        if half and n < SHORT:
-            ctas = 1 if n <= SHORT // 2 else 2
-            return cls._pipelined(n, bits, ctas, _whole_warps(n / ctas / 16), 6, weight)
-        if n <= SHORT and not half:
-            if 1024 <= n <= 2048:  # eight elements a thread
-                return cls._pipelined(n, bits, 1, 128 if n == 1024 else 256, 6)
-            return cls._pipelined(n, bits, 2, 512, 6) if n == SHORT else None
-        if half and matrices == 2 and (made := cls._by_clusters(n, norm)):
-            return made
-        ctas = max(2, _cluster(n / (0.75 * LONG)))
-        if norm == 2 and half and 8 * LONG < n <= 10 * LONG:  # few threads, which keep all sums
-            return replace(cls._pipelined(n, bits, MOST_CTAS, 256, 1), kept=80, resident=1)
-        while ctas <= MOST_CTAS:
-            made = cls._pipelined(n, bits, ctas, _whole_warps(n / ctas / 16), 6, weight)
-            made = made if matrices == 2 or bits == 16 else replace(made, resident=1)
-            if made.values <= 40 and made._places(matrices * 16 * made.threads):
-                return made
-            ctas *= 2
-        made = replace(cls._pipelined(n, bits, LARGE, 256, 8), resident=1)  # more threads are slower
-        return made if matrices == 4 and made.values <= 40 and made._places(matrices * 16 * made.threads) else None
-
-    @classmethod
-    def _by_clusters(cls, n: int, norm: int) -> "Split | None":
-        """Two matrices of 16 bits, by two CTAs, or four, if those have room.  Above 1,024 vectors, of layer_norm above 768, a thread has three to five, of so
-        many threads that few places stay empty and all four schedulers have as many warps: a row takes as long as the warp with most to do."""
-        by_two, by_four, few, more = (1.25, 2.5, 1024, (3, 4)) if norm == 1 else (1.5, 3.5, 768, (3, 4, 5))
-        ctas = 2 if n <= by_two * LONG else 4 if n <= by_four * LONG else MOST_CTAS
-        vectors = n / 8 / ctas
-        # Two CTAs of so few threads a multiprocessor: one of 320 makes 0.87 of memory's speed.
-        if norm == 2 and 512 < vectors <= 640:
-            return replace(cls._pipelined(n, 16, ctas, 128, 10), resident=2)
-        if vectors <= few:
-            return cls._pipelined(n, 16, ctas, _whole_warps(vectors / 2), 6, 32 if norm == 1 else 16)
-        fitting = [_whole_warps(vectors / each) for each in more]
-        threads = next((each for each in fitting if each in (352, 384)), 256 if vectors <= 1280 else None)
-        return threads and replace(cls._pipelined(n, 16, ctas, threads, 10, 24), resident=1)
-
-    @classmethod
-    def _several(cls, n: int, bits: int, each: int, norm: int) -> "Split":
-        """As many rows as one CTA of a multiprocessor has at a time, of `each` elements a thread, or of a vector a lane if a warp has room.  layer_norm has
-        too many instructions for multiprocessors with a large share of memory."""
-        vectors = n * bits // 128
-        if norm == 2 and vectors <= WARP:  # fewer lanes, which have four sums to agree on
-            threads = min(16, max(2, 1 << (vectors.bit_length() - 1)))
-        else:
-            threads = _lanes(vectors) if n <= WARP * each else _whole_warps(n / each)
-        rows = 512 // threads
-        waves = () if norm == 2 else WAVES if rows > 2 else FEW_WAVES
-        stay = threads <= WARP and n <= 16 * threads
-        return cls(n, 128 // bits, threads, rows, kept=each, hopper=True, resident=1, waves=waves, stay=stay)
-
-    @classmethod
-    def _looping_over_other(cls, n: int, bits: int, kept_f32: int) -> "Split":
-        if bits == 16 and SHORT // 2 <= n <= LONG:
-            return cls(n, vector_of(n, bits), min(512, max(128, _whole_warps(n / 32))), kept=32, hopper=True)
-        if n <= SHORT:
-            return replace(cls.looping(n, bits), hopper=True)
-        vector, _ = _vectors(n, bits)
-        ctas = _cluster(n / (512 * 16))
-        threads, kept = min(512, max(128, _whole_warps(n / ctas / 16))), 32 if bits == 16 else kept_f32
-        return cls(n, vector, threads, ctas=ctas, kept=kept, hopper=True)
 
     @property
     def each(self) -> int:
@@ -393,7 +298,7 @@ class Split:
             return 0
         pitch = self.pitch(types)
         if self.pipelined:
-            return self._places(pitch)
+            return self.places_ahead(pitch)
         least = self.each + -(-min(self.each * pitch, IN_FLIGHT) // pitch)
         rooms = (SHARED // self.resident,) if self.resident else (SHARED // 2, SHARED) if self.hopper else (99 * 1024,)
         for room in rooms:
@@ -410,7 +315,7 @@ class Split:
             return BESIDE
         return BESIDE // 2 + (64 if self.pipelined else 32) * self.ctas * self.rows * self.threads // WARP
 
-    def _places(self, pitch: int) -> int:
+    def places_ahead(self, pitch: int) -> int:
         """`places` of pipelined rows, whose vectors have `pitch` bytes: more than two rows, or 0 if there is no room."""
         found = min(self.depth, (SHARED // self.resident - self.beside) // pitch)
         return found if found > 2 * self.each else 0
@@ -448,19 +353,12 @@ class Split:
         return max(1, -(-shares // max(1, -(-shares // crowd))))
 
 
-def is_small(rows: int, n: int, bits: int, norm: int) -> bool:
-    """Whether a matrix of f32 or 16 bits is one for `small_looping`."""
-    row = n * bits // 8  # bytes
-    most = 2**24 if row <= 256 else 2**23 if norm == 1 and row >= 2048 else 2**22
-    return n <= SHORT // norm and rows * row <= most
-
-
 def vector_of(n: int, bits: int) -> int:
     """Elements of the widest vector, up to 16 bytes, that divides n."""
     return math.gcd(n, 128 // bits) if n else 1
 
 
-def _vectors(n: int, bits: int) -> tuple[int, int]:
+def vectors_of(n: int, bits: int) -> tuple[int, int]:
     vector = vector_of(n, bits)
     return vector, n // vector
 
@@ -475,24 +373,24 @@ def _with_edges(n: int, bits: int) -> tuple[int, int]:
     return vector, -(-(n + vector - 1) // vector)
 
 
-def _aligned(n: int, bits: int) -> bool:
+def aligned(n: int, bits: int) -> bool:
     """Whether vectors of 16 bytes divide a row."""
     return n > 0 and n * bits % 128 == 0
 
 
 def _least(n: int, bits: int, arrays: int, norm: int) -> int:
     """Elements of a row, from which on it is a long one."""
-    if arrays == 0 or (arrays == 1 and (norm == 1 if bits == 16 else not _aligned(n, bits))):
+    if arrays == 0 or (arrays == 1 and (norm == 1 if bits == 16 else not aligned(n, bits))):
         return LONG + 1
     return SHORT if norm and bits == 32 else SHORT + 1
 
 
-def _cluster(shares: float) -> int:
+def ctas_for(shares: float) -> int:
     """CTAs of a cluster for so many shares of a row."""
     return min(MOST_CTAS, 1 << (math.ceil(shares) - 1).bit_length())
 
 
-def _lanes(threads: float) -> int:
+def lanes_for(threads: float) -> int:
     """Lanes of a warp that share a row, for which so many threads are enough."""
     return min(WARP, max(2, 1 << (math.ceil(threads) - 1).bit_length()))
 
@@ -503,12 +401,7 @@ def _fitting(vectors: int, least: int) -> int:
     return min(fits, key=lambda lanes: (-(-vectors // lanes) * lanes, -lanes))
 
 
-def _share(threads: float) -> int:
-    """Threads of a row: lanes of a warp, or warps."""
-    return _lanes(threads) if threads <= WARP else _whole_warps(threads)
-
-
-def _whole_warps(threads: float) -> int:
+def whole_warps(threads: float) -> int:
     return max(1, math.ceil(threads / WARP)) * WARP
 
 
