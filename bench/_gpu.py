@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 
 # Rows, columns and types of matrices that do not stay in L2.
@@ -79,6 +80,11 @@ def device_times(torch, graphs: dict, rounds: int, nodes: int) -> dict[str, list
             if round_ >= 3:
                 times[name].append(elapsed * 1e3 / nodes)
     return times
+
+
+def behind_itself(torch, graph, rounds: int, nodes: int) -> float:
+    """Microseconds a node of a graph that is replayed behind itself."""
+    return statistics.median(milliseconds(torch, graph.replay, 1) for _ in range(rounds + 3)) * 1e3 / nodes
 
 
 def shape(text: str) -> tuple[int, int, str]:

@@ -18,7 +18,7 @@ import statistics
 import subprocess
 import sys
 
-from _gpu import LARGE, device_times, graph_of, milliseconds, shape, torch_on
+from _gpu import LARGE, behind_itself, device_times, graph_of, milliseconds, shape, torch_on
 from _products import Products
 
 SHAPES = (
@@ -129,11 +129,6 @@ def triton_arms(torch, rows: int, columns: int, dtype) -> dict:
         call()
         torch.testing.assert_close(y, wanted[name], rtol=2e-2, atol=2e-2)
     return calls
-
-
-def behind_itself(torch, graph, rounds: int, nodes: int) -> float:
-    """Microseconds a node of a graph that is replayed behind itself."""
-    return statistics.median(milliseconds(torch, graph.replay, 1) for _ in range(rounds + 3)) * 1e3 / nodes
 
 
 def sustained(torch, table: dict):

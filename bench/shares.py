@@ -8,7 +8,8 @@ such CTAs in waves, as in the backward of norms.  Printed are microseconds, the 
 and third when multiprocessors have ended.
 
 --bounds: of each kernel its time and speed, and beside them those of the same CTAs, rings and grid that move the same bytes, but compute nothing (of layer_norm's
-forward also with its weight and bias); of a backward also without the sums over the parts of workers, whose launch no other kernel may overtake, and with that
+forward also with its weight and bias; of cross_entropy, which writes next to nothing, those that read them, both behind themselves); of a backward also without the
+sums over the parts of workers, whose launch no other kernel may overtake, and with that
 launch, but of one part.
 """
 
@@ -20,13 +21,15 @@ import statistics
 import sys
 from dataclasses import replace
 
-from _gpu import LARGE, device_times, graph_of, shape, torch_on
+from _gpu import LARGE, behind_itself, device_times, graph_of, shape, torch_on
 
 from pyptx import Tile, ptx, reg
-from pyptx.kernels import layer_norm, rms_norm
+from pyptx.kernels import cross_entropy, layer_norm, rms_norm
 from pyptx.kernels._call import TYPES, chosen, columns, matrix
-from pyptx.kernels._registers import add, fma
+from pyptx.kernels._registers import add, constant, fma, tree
 from pyptx.kernels._rows.loops import wide_looping
+from pyptx.kernels._rows.losses import RESULTS
+from pyptx.kernels._rows.ring import Stream
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.split import Split, row_kernel
 from pyptx.kernels.column_sums import column_sums
@@ -107,6 +110,27 @@ def moving(made: Split, dtype, matrices: int, vectors: int):
     return row_kernel(given_types, (matrix(dtype),), split)(moved)
 
 
+def reading(made: Split, dtype):
+    """Rows that are read and added up."""
+    split = functools.partial(given, made)
+
+    @row_kernel((matrix(dtype),), (RESULTS,), split)
+    def read(X, L):
+        for row, x in Row.each(split(X.shape[1]), X):
+            if made.fits:
+                (total,) = row.sum(x)
+            else:
+                mine = constant(0.0)
+                for _, _, values in Stream(row, X).vectors():
+                    ptx.inst.add.f32(mine, mine, tree(values, ptx.inst.add.f32))
+                (total,) = row.agree.sums([mine])
+            with ptx.if_(row.thread == 0):
+                row.store_of_row(L, total)
+        ptx.ret()
+
+    return read
+
+
 def of_one_part(backward, sums):
     _, *parts = backward()
     return sums(*(each[:1] for each in parts))
@@ -141,6 +165,14 @@ def bounds(torch, rows: int, n: int, name: str) -> dict:
                 "sums of one part": call(of_one_part, alone, column_sums(*(kind,) * norm, hopper=True)),
             },
         )
+    target = torch.randint(0, n, (rows,), device="cuda")
+    table["cross_entropy"] = (
+        1,
+        {
+            "": call(cross_entropy, x, target, reduction="none"),
+            "read": call(reading(Split.wide_reading(n, kind.bits), kind), x),
+        },
+    )
     table["softmax backward"] = (
         3,
         {
@@ -161,6 +193,9 @@ def print_bounds(torch, shapes, only):
         }
         graphs = {arm: graph_of(torch, call, 6) for arm, (_, call) in table.items()}
         times = {arm: statistics.median(row) for arm, row in device_times(torch, graphs, 7, 6).items()}
+        for arm, (matrices, _) in table.items():
+            if matrices == 1:
+                times[arm] = behind_itself(torch, graphs[arm], 7, 6)
         print(f"\n{rows} x {n} {name}: a copy {times['copy']:.1f} us")
         for arm, took in times.items():
             print(f"  {arm:36} {took:8.1f} us  {table[arm][0] / 2 * times['copy'] / took:5.2f} of a copy", flush=True)

@@ -252,6 +252,41 @@ def test_forward_by_waves_of_clusters(rows, split, monkeypatch):
     assert distance(y, wanted) < TYPES[torch.bfloat16]
 
 
+@pytest.mark.parametrize("rows", [3, 8, 21])
+@pytest.mark.parametrize("n", [129, 1001, 1501, 2047, 5003, 10_001, 20_001])
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "layer_norm_without_bias"])
+def test_odd_rows_of_workers(name, n, rows, split, monkeypatch):
+    """Each worker has rows that begin at the same element of a vector, or none; so do two rows that a cluster keeps together."""
+    monkeypatch.setattr(split.Split, "crowd", lambda row, types: 8)
+    monkeypatch.setattr(norm, "is_small", lambda *_: False)
+    assert wide_looping(n, 16, norm=1 + name.startswith("layer")).edges
+    assert Split.wide(n, 16, norm=1).batch == (2 if n == 20_001 else 1)
+    with pyptx.simulator(check="all"):
+        compare(name, tensors(name, (rows, n), torch.bfloat16, "cpu"), TYPES[torch.bfloat16])
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
+def test_odd_rows_of_waves_of_workers(name, split, monkeypatch):
+    monkeypatch.setattr(split.Split, "crowd", lambda row, types: 8)
+    monkeypatch.setattr(split, "MANY", 0)
+    monkeypatch.setattr(split, "MOST_SUMS", 1)
+    monkeypatch.setattr(norm, "is_small", lambda *_: False)
+    row = wide_looping(1001, 16, norm=1 + name.startswith("layer"))
+    assert row.workers(500, (bf16, bf16)) == 16
+    with pyptx.simulator(check="all"):
+        compare(name, tensors(name, (500, 1001), torch.float16, "cpu"), TYPES[torch.float16])
+
+
+def test_workers_of_odd_rows():
+    """As many begin at each element of a vector."""
+    types = bf16, bf16
+    for n, which in itertools.product((129, 1001, 2047, 5003, 10_001, 32_003, 65_537, 100_001), (1, 2)):
+        for row in (wide_looping(n, 16, norm=which), Split.wide(n, 16, norm=which)):
+            if row.pipelined:
+                assert row.edges and row.crowd(types) > 0
+                assert {row.workers(rows, types) % 8 for rows in (1, 9, 100, 3000, 10**5)} == {0}
+
+
 def test_which_matrices_are_small():
     """Few columns up to 16 MB, long rows of rms_norm to 8 MB, others to 4 MB; a small CTA of few columns has no worker without rows."""
     for rows, n, bits, of_one, of_two in (
@@ -340,7 +375,9 @@ def test_clusters_of_sixteen(n, dtype, split, monkeypatch):
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")
 @pytest.mark.filterwarnings("ignore:PTX4014")
-@pytest.mark.parametrize("n", [64, 96, 256, 1024, 2048, 4096, 5120, 8192, 16384, 65536, 151936])
+@pytest.mark.parametrize(
+    "n", [64, 96, 256, 1024, 2048, 4096, 5120, 8192, 16384, 65536, 151936, 129, 1001, 2047, 5003, 10001, 32003, 50257]
+)
 def test_backward_of_norms_is_resident_as_planned(n):
     """As many CTAs as `workers` counts with: no more registers than that leaves, and few spills."""
     ways = wide_looping, *([small_looping] if n <= 8192 else [])

@@ -4,6 +4,8 @@ stores are whole and aligned.  The first and the last vector of a row have eleme
 Rows of all matrices of a kernel begin at the same element of a vector.  Vectors of weights do not: two are loaded, and shifted together.
 """
 
+import copy
+
 from pyptx import ptx, reg
 from pyptx.kernels._registers import LOAD, STORE, apply_to, beyond, move, registers
 from pyptx.types import b16, b32, f32, pred, s32, u32, u64
@@ -17,9 +19,16 @@ class Edges:
     def __init__(self, row):
         self.row, self.split = row, row.split
         self.pitch = row.split.together * row.split.vector  # elements from a thread's vector to its next
-        self.shift = (row.index * row.split.n) & (row.split.vector - 1)
+        first = row.worker if row.split.pipelined else row.index
+        self.shift = (first * row.split.n) & (row.split.vector - 1)
         begin = row.thread * row.split.vector - self.shift
         self.begin = apply_to(reg.scalar(s32), ptx.inst.mov.b32, begin)
+
+    def of(self, row) -> "Edges":
+        """Those of another row, which begins at the same element of a vector."""
+        made = copy.copy(self)
+        made.row = row
+        return made
 
     def address(self, pointer, index, size: int):
         """The address of the thread's first vector in row `index` of a matrix."""
@@ -72,6 +81,15 @@ class Edges:
         with ptx.if_(~whole):
             for i in range(self.split.vector):
                 store_element(tensor.dtype, ptx.addr(base, offset + i * width), bits, i, **self.guard(k, i))
+
+    def copied(self, k: int, index) -> list:
+        """How many bytes of the k-th vector of row `index` are to be copied, where it may end behind the last row of the matrix."""
+        if self.split.full(k):
+            return []
+        left = (self.split.n - k * self.pitch - self.begin) * 2
+        there = apply_to(reg.scalar(u32), ptx.inst.min.u32, left, self.split.vector * 2)
+        ptx.inst.mov.u32(there, self.split.vector * 2, pred=index + 1 < self.row.count())
+        return [there]
 
     def load_shared(self, tensor, base, k: int, at, bits: list):
         """Loads what a vector that all rows share has beside the row's k-th vector; `base`: its element at the thread's column."""

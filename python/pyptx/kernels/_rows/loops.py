@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from pyptx.kernels._rows.split import (
     LARGE,
+    LAST_WAVE,
     LONG,
     MOST_CTAS,
     SHORT,
@@ -11,6 +12,7 @@ from pyptx.kernels._rows.split import (
     Split,
     aligned,
     ctas_for,
+    has_edges,
     lanes_for,
     vector_of,
     vectors_of,
@@ -48,7 +50,33 @@ def small_looping(n: int, bits: int, norm: int = 1, matrices: int = 2, **_) -> S
 def wide_looping(n: int, bits: int, norm: int = 1, matrices: int = 2, kept_f32: int = 32) -> Split:
     """`looping` on a GPU with clusters.  `norm`: as in `wide`.  `matrices`: how many are read together.  `kept_f32`: how many elements of
     rows of f32 a thread keeps the sums of, in registers."""
-    return (aligned(n, bits) and over_aligned(n, bits, norm, matrices)) or over_other(n, bits, kept_f32)
+    made = None
+    if aligned(n, bits):
+        made = over_aligned(n, bits, norm, matrices)
+    elif matrices == 2 and has_edges(n, bits):
+        made = over_edges(n, norm)
+    return made or over_other(n, bits, kept_f32)
+
+
+def over_edges(n: int, norm: int) -> Split | None:
+    """Rows of 16 bits that begin inside vectors of memory.  All rows of a worker begin at the same element of one, so that its weight and its sums stay
+    where they are."""
+    vectors = -(-(n + 7) // 8)
+    if n <= SHORT // 2:
+        ctas, each = 1, 1 if norm == 1 and vectors <= 128 else 2 if norm == 1 or vectors <= 256 else 3
+    elif n <= LONG:
+        ctas, each = (2 if n <= SHORT else 4, 3 if n <= SHORT else 2) if norm == 1 else (2, 2 if n <= SHORT else 3)
+    else:
+        ctas, each = (8, 5) if norm == 1 else (8, 4) if n <= 2 * LONG else (4 if n <= 4 * LONG else 8, 5)
+    threads = max(128 if ctas > 1 or (norm == 1 and vectors > 128) else WARP, whole_warps(vectors / ctas / each))
+    if threads > (512 if norm == 1 else 416):
+        return None
+    each = -(-vectors // (ctas * threads))
+    rows, resident, waves = (1, 512 // threads, ()) if ctas > 1 else (max(1, 512 // threads), 1, LAST_WAVE)
+    return Split(
+        n, 8, threads, rows, ctas, kept=8 * each, hopper=True, resident=1 if norm == 2 and each > 4 else resident, pipelined=True, depth=3 * each,
+        waves=waves, edges=True, stay=each <= 3,
+    )  # fmt: skip
 
 
 def over_aligned(n: int, bits: int, norm: int, matrices: int) -> Split | None:

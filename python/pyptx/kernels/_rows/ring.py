@@ -20,8 +20,10 @@ from pyptx.types import b16, b32, u8, u32
 
 __all__ = ["Ahead", "Early", "Stream", "median_of"]
 
-# Bytes of a CTA of which a multiprocessor has room for one; of two, some would have two, others none.
-ALONE = SHARED // 2 + 1024
+
+def least_memory(resident: int) -> int:
+    """Bytes of a CTA, of which a multiprocessor has room for no more than `resident`: some would have more, and others fewer."""
+    return SHARED // (resident + 1) + 1024 if resident else 0
 
 
 class Ahead:
@@ -34,7 +36,7 @@ class Ahead:
         self.places, self.pitch = row.split.places(types), row.split.pitch(types)
         self.total = self.places * self.pitch
         thread = reg.from_(ptx.special.tid.x(), u32)
-        self.memory = smem.alloc(u8, max(self.total, ALONE if row.split.resident == 1 else 0), align=16)
+        self.memory = smem.alloc(u8, max(self.total, least_memory(row.split.resident)), align=16)
         base = smem_address(self.memory)
         # Addresses of the thread's vectors in the first place of the ring; for each matrix, which of them, and bytes behind it.
         alike, begin = len(set(self.sizes)) == 1, 0
@@ -80,7 +82,7 @@ class Ahead:
             for k in range(min(self.row.split.each, self.places - j * self.row.split.each)):
                 offset = (j * self.row.split.each + k) * self.pitch
                 to = [(self.bases[which], behind + offset) for which, behind in self.lies]
-                self.copy(inside, bases, k, to)
+                self.copy(index, inside, bases, k, to)
         self.begin_row()
 
     def addresses(self, index) -> list:
@@ -100,18 +102,20 @@ class Ahead:
         further, of_row = divmod(k + self.places, each)
         if further not in self.bases_of:
             index = apply_to(reg.scalar(u32), ptx.inst.mad.lo.u32, step, further, index)
-            self.bases_of[further] = index < m, self.addresses(index)
+            self.bases_of[further] = index, index < m, self.addresses(index)
         self.copy(*self.bases_of[further], of_row, [self.place(number, k) for number in range(len(self.tensors))])
         self.fetched = k + 1
 
-    def copy(self, inside, bases, k: int, to):
-        """Starts to copy the k-th vectors of rows that begin at `bases`, if they are `inside`, to the places `to`.  The copies are one group."""
+    def copy(self, index, inside, bases, k: int, to):
+        """Starts to copy the k-th vectors of the rows with this number, which begin at `bases`, if they are `inside`, to the places `to`.  The copies
+        are one group."""
         row, guard = self.row, self.row.guard(k)
+        there_of = row.edges.copied(k, index) if row.edges else []
         there = inside & guard["pred"] if guard else inside
         for size, base, (place, offset) in zip(self.sizes, bases, to, strict=True):
             copy = ptx.inst.cp.async_.cg if size == 16 else ptx.inst.cp.async_.ca
             copy.shared.global_(
-                ptx.addr(place, offset), ptx.addr(base, k * row.split.together * size), size, pred=there
+                ptx.addr(place, offset), ptx.addr(base, k * row.split.together * size), size, *there_of, pred=there
             )
         ptx.cp.async_.commit_group()
 

@@ -47,6 +47,7 @@ from pyptx.types import f32, u32
 __all__ = ["Row"]
 
 UNROLL = 4  # vectors that are loaded side by side, of a row that does not stay in registers
+FEW_THREADS = 128  # of a row: with fewer, each of a few warps has an end of the row
 HELD = 48  # registers of a thread for sums and for early loads, in a loop over rows
 
 
@@ -71,6 +72,8 @@ class Row:
             self.index = self.worker = self.index >> (split.ctas.bit_length() - 1)
         self.thread, self.in_cta = thread, in_cta  # the thread's number within the row, and within the CTA
         self.group = group  # which of the CTA's rows
+        if split.batch > 1 and split.threads > 1:
+            self.index = split.first_of(self.index)
         self.agree = Agreement(split, in_cta, lane, warp, rank, group)
         self.passes = 0  # passes over the row so far; each waits for a value that the threads had to find together
         self.same = Identity(self, in_cta) if split.packed else None
@@ -101,7 +104,7 @@ class Row:
     def own(cls, split: Split, agrees: bool = True, pieces: int = 1) -> "Row":
         """The row, in a kernel whose CTAs have one row each, or one for each warp: warps without a row end here."""
         row = cls(split, agrees, pieces)
-        if split.rows > 1:
+        if split.rows > 1 or (split.batch > 1 and split.stride > 1):
             with ptx.if_(row.index >= row.count()):
                 ptx.ret()
         return row
@@ -139,13 +142,15 @@ class Row:
     @classmethod
     def side_by_side(cls, split: Split, tensors, shared, first: Callable):
         """`each` for several rows that a CTA or cluster holds in registers together, so that the vectors that all rows share are loaded once.
-        What the bodies store is written after the last body, vector by vector.  Where there are fewer rows, the last row is done again."""
-        row, last = cls(split), ptx.param(u32, "M") - 1
-        index = row.index * split.batch
+        What the bodies store is written after the last body, vector by vector.  Where there are fewer rows, the first one is done again."""
+        row = cls.own(split)
         rows = [row, *(copy.copy(row) for _ in range(split.batch - 1))]
         for i, each in enumerate(rows):
             each.mapped, each.deferred = {}, []
-            each.index = apply_to(reg.scalar(u32), ptx.inst.min.u32, index + i, last)
+            if i:
+                each.index = row.index + i * split.stride
+                ptx.inst.mov.u32(each.index, row.index, pred=each.index >= row.count())
+                each.edges = row.edges and row.edges.of(each)
         values = [[each.load(tensor) for tensor in tensors] for each in rows]
         beside = [row.load(vector) for vector in shared]
         results = Totals.of_several([first(each, *some) for each, some in zip(rows, values, strict=True)])
@@ -381,6 +386,20 @@ class Row:
         if self.edges:
             return self.edges.guard(k, i)
         return {} if self.split.full(k) else self._tail
+
+    def guards(self, k: int):
+        """Yields a function from an element of the k-th vector to the guard of its instructions.  Where rows with edges stay in registers, it does so twice,
+        in two branches: only warps at an end of the row have guards.  In a ring, or beside packed rows, branches cost more than that."""
+        split = self.split
+        branches = self.edges and self.whole and not split.packed and not self.ahead and split.threads >= FEW_THREADS
+        if not branches or (k > 0 and split.full(k)):
+            yield lambda i: self.guard(k, i)
+            return
+        whole = self.edges.whole(k)
+        with ptx.if_(whole):
+            yield lambda i: {}
+        with ptx.else_():
+            yield lambda i: self.guard(k, i)
 
     def move(self, instruction, tensor, base, k: int, at, bits: list):
         """Loads or stores the registers of the k-th vector."""

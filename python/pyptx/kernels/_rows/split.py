@@ -94,6 +94,8 @@ class Split:
         vector, vectors = _with_edges(n, bits) if edges else vectors_of(n, bits)
         if vectors <= (5 if edges else 4) * WARP:
             return cls._short(n, bits, vector, 2, vectors if edges else 0, tight)
+        if edges and norm == 1 and vectors <= 9 * WARP:
+            return cls(n, vector, whole_warps(vectors / 3), rows=4, edges=True)
         two, three = {1: (512, 768), 2: (256 if bits == 16 else 512, 512)}.get(norm, (512, 512))
         each = 2 if vectors - edges <= two else 3 if vectors - edges <= three else 4
         return cls(n, vector, min(512, max(128, whole_warps(vectors / each))), edges=edges)
@@ -138,6 +140,8 @@ class Split:
         vector, vectors = _with_edges(n, bits) if edges else vectors_of(n, bits)
         if vectors <= (5 if edges else 4) * WARP:
             return cls._short(n, bits, vector, 4, vectors if edges else 0)
+        if vectors <= 8 * WARP and vector * bits == 128:  # a grid begins too few CTAs for a row each
+            return cls(n, vector, WARP, rows=4, edges=edges)
         if vectors > 640 and (edges or aligned(n, bits)):
             return cls(n, vector, 128 if vectors <= 2048 else 256, kept=0, edges=edges)
         if edges:  # for one vector more than 128 threads have, there is another warp
@@ -178,6 +182,8 @@ class Split:
         least: elements from which on a row is long.
         most: threads of a CTA whose ring has rows that no vectors of 16 bytes divide.
         """
+        if norm == 2 and has_edges(n, bits) and (made := cls._ahead_of_edges(n, bits)):
+            return made
         if n < (least or _least(n, bits, arrays, norm)):
             return replace(cls.once(n, bits, arrays, norm, own=own, tight=tight), hopper=True)
         return (
@@ -194,13 +200,13 @@ class Split:
         room = 512 if edges or (arrays == 1 and norm < 2) else (96 if norm else 128) if half else 256
         if arrays == 0 or not (edges or aligned(n, bits)) or size > room * 1024:
             return None
-        if arrays > 1:
+        if arrays > 1 or (norm == 1 and edges and n <= 2 * LONG):
             share = 32
         elif norm and half:
             share = 64 if norm == 2 and size <= 96 * 1024 else 32 if norm == 2 else 64 if size > 128 * 1024 else 16
         else:
             share = 24 if norm or (half and n <= LONG) else 16
-        batch = 2 if norm and not edges and size <= ((64, 0) if half else (256, 64))[norm - 1] * 1024 else 1
+        batch = 2 if norm and size <= ((64, 0) if half else (256, 64))[norm - 1] * 1024 else 1
         ctas = ctas_for(size * batch / (share * 1024))
         threads = max(64, whole_warps(size * batch / ctas / PACKED))
         resident = (768 if edges and arrays > 1 else 1024) // threads
@@ -226,15 +232,35 @@ class Split:
         return made if made.places_ahead(16 * arrays * made.threads) else None
 
     @classmethod
-    def row_ahead(cls, n: int, bits: int, ctas: int, threads: int, more: int, weight: int = 0) -> "Split":
+    def _ahead_of_edges(cls, n: int, bits: int) -> "Split | None":
+        """Rows of layer_norm that begin inside vectors: all rows of a worker at the same element of one, so that its weight and bias are shifted once."""
+        vector, vectors = _with_edges(n, bits)
+        if 5 * WARP < vectors <= 9 * WARP:
+            ctas, each = 1, 3
+        elif SHORT < n <= 5 * LONG:
+            ctas, each = (2, 4) if n <= LONG else (4, 5) if n <= 2.75 * LONG else (8, 7)
+        else:
+            return None
+        threads = whole_warps(vectors / ctas / each)
+        rows, resident = (512 // threads, 1) if ctas == 1 else (1, 512 // threads)
+        return cls(
+            n, vector, threads, rows, ctas, kept=8 * each, hopper=True, resident=resident, pipelined=True, depth=3 * each, waves=LAST_WAVE,
+            edges=True,
+        )  # fmt: skip
+
+    @classmethod
+    def row_ahead(
+        cls, n: int, bits: int, ctas: int, threads: int, more: int, weight: int = 0, edges: bool = False
+    ) -> "Split":
         """`more`: vectors that the ring has beyond one row.  It has two rows and one vector at least, and three rows at most.  `weight`: elements of a
         thread, up to which a weight of 16 bits stays in registers as f32."""
         threads = min(512, max(32 if n <= 512 else 64 if n <= 1024 else 128, threads))
         room = 512 // threads
         rows, resident, waves = (1, room, ()) if ctas > 1 else (room, 1, LAST_WAVE)
         made = cls(
-            n, 128 // bits, threads, rows, ctas, kept=40, hopper=True, resident=resident, pipelined=True, waves=waves
-        )
+            n, 128 // bits, threads, rows, ctas, kept=40, hopper=True, resident=resident, pipelined=True, waves=waves,
+            edges=edges,
+        )  # fmt: skip
         depth = min(3 * made.each, max(made.each + more, 2 * made.each + 1))
         return replace(made, depth=depth, stay=bits == 16 and made.values <= weight)
 
@@ -265,6 +291,20 @@ class Split:
     def together(self) -> int:
         """Threads of a row."""
         return self.threads * self.ctas
+
+    @property
+    def stride(self) -> int:
+        """How far rows lie apart that begin at the same element of a vector of memory: so do those of a batch, and those of a worker."""
+        return self.vector if self.edges else 1
+
+    def first_of(self, number):
+        """The first row of the batch with this number, a register."""
+        within = number & (self.stride - 1)
+        return (number - within) * self.batch + within
+
+    def batches(self, rows: int) -> int:
+        """How many batches have all rows; some of the last ones may be empty."""
+        return rows if self.batch == 1 else -(-rows // (self.stride * self.batch)) * self.stride
 
     @property
     def abreast(self) -> int:
@@ -331,11 +371,11 @@ class Split:
     def crowd(self, types: Sequence) -> int:
         """How many CTAs, or clusters of them, that go over matrices of these types are resident at one time."""
         if self.resident:
-            return dict(CLUSTERS)[self.ctas] * self.resident
+            return dict(CLUSTERS)[self.ctas] * self.resident // self.stride * self.stride
         resident = 65536 // (64 * self.threads * self.rows)
         if places := self.places(types):
             resident = min(resident, SHARED // (places * self.pitch(types) + self.beside))
-        return MULTIPROCESSORS * max(1, resident) // self.ctas
+        return MULTIPROCESSORS * max(1, resident) // self.ctas // self.stride * self.stride
 
     def workers(self, rows: int, types: Sequence, summed: bool = True) -> int:
         """How many CTAs, or clusters of them, go over matrices of these types and so many rows: waves of what is resident at once, or, of one wave, as few
@@ -350,7 +390,8 @@ class Split:
             if rows * self.n * types[0].bits // 8 >= MANY and waves * crowd <= most:
                 return waves * crowd
         shares = -(-rows // self.rows) if self.abreast > 1 else rows
-        return max(1, -(-shares // max(1, -(-shares // crowd))))
+        fewest = max(1, -(-shares // max(1, -(-shares // crowd))))
+        return -(-fewest // self.stride) * self.stride
 
 
 def vector_of(n: int, bits: int) -> int:
@@ -459,7 +500,7 @@ def row_kernel(
         row = share(N)
         if not over_rows and row.loops(matrices):
             return (clusters_of(row, M, matrices) * row.ctas, 1, 1)
-        return ((P if over_rows else -(-M * pieces(N) // (row.rows * row.batch))) * row.ctas, 1, 1)
+        return ((P if over_rows else -(-row.batches(M * pieces(N)) // row.rows)) * row.ctas, 1, 1)
 
     wide, batch = split(1).hopper, {} if over_rows else {"batch": "M"}
     told = {

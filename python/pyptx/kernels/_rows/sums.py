@@ -67,7 +67,9 @@ class Sums:
         split = self.row.split
         if split.fits:
             for k, sums in enumerate(self.kept):
-                self.keep(self.base, k * 4 * split.together * split.vector, sums, **self.row.guard(k))
+                at = k * 4 * split.together * split.vector
+                for i, some in enumerate([[each] for each in sums] if split.edges else [sums]):
+                    self.keep(self.base, at + 4 * i, some, **self.row.guard(k, i if split.edges else None))
 
     def keep(self, base, offset: int, sums: list, **guard):
         """Writes sums that stay in L2, where `column_sums` finds them, while rows pass through it."""
@@ -89,8 +91,14 @@ class Sums:
             self.leave_of_lanes(base)
         else:
             mine = base + row.group * pitch + row.thread * (4 * split.vector)
+            if row.edges:
+                mine = mine - row.edges.shift * 4
             for k, sums in enumerate(self.kept):
-                move(STORE_SHARED, mine, k * split.threads * 4 * split.vector, sums, 4 * split.vector, **row.guard(k))
+                at = k * split.threads * 4 * split.vector
+                if not row.edges:
+                    move(STORE_SHARED, mine, at, sums, 4 * split.vector, **row.guard(k))
+                for i, each in enumerate(sums if row.edges else ()):
+                    ptx.inst.st.shared.f32(ptx.addr(mine, at + 4 * i), each, **row.guard(k, i))
         ptx.bar.sync(0)
         vector, threads = math.gcd(split.n, 4), split.threads * split.rows
         (pointer,) = ptx.global_ptrs(self.tensor)

@@ -45,12 +45,15 @@ class Totals:
         count = CHAINS if len(inputs) < 4 else CHAINS // 2  # layer_norm's backward has no more registers
         totals = [[constant(0.0) for _ in range(count)] for _ in inputs]
         for k, at in row.steps():
-            for chains, each in zip(totals, inputs, strict=True):
-                factors = [values.vector(k, at) for values in (each if isinstance(each, tuple) else (each,))]
-                for i, operands in enumerate(zip(*factors, strict=True)):
-                    into = chains[i % count]
-                    combine = ptx.inst.fma.rn.f32 if len(operands) == 2 else ptx.inst.add.f32
-                    combine(into, *operands, into, **row.guard(k, i))
+            factors = [
+                [values.vector(k, at) for values in (each if isinstance(each, tuple) else (each,))] for each in inputs
+            ]
+            for guard in row.guards(k):
+                for chains, each in zip(totals, factors, strict=True):
+                    for i, operands in enumerate(zip(*each, strict=True)):
+                        into = chains[i % count]
+                        combine = ptx.inst.fma.rn.f32 if len(operands) == 2 else ptx.inst.add.f32
+                        combine(into, *operands, into, **guard(i))
         return [tree(each, ptx.inst.add.f32) for each in totals]
 
     def of_warp(self) -> list:
@@ -101,6 +104,9 @@ class Exponentials:
         return [largest, *self.sums(largest).of_warp()]
 
     def combined(self, parts: Sequence) -> list:
+        if self.row.agree.messages.everywhere:
+            largest, parts = self.relative(parts)
+            return [largest, *over_warps(parts, ptx.inst.add.f32, None)]
         largest, parts = self.relative(parts, warp_max)
         return [largest, *over_warps(parts, ptx.inst.add.f32, ptx.warp.reduce_sum)]
 
@@ -123,13 +129,15 @@ class Exponentials:
             if more:
                 self.add_around(more, k, at, values)
             largest = [copied(mine) for _ in range(CHAINS)]
-            for i, value in enumerate(values):
-                ptx.inst.max.NaN.f32(largest[i % CHAINS], largest[i % CHAINS], value, **row.guard(k, i))
+            for guard in row.guards(k):
+                for i, value in enumerate(values):
+                    ptx.inst.max.NaN.f32(largest[i % CHAINS], largest[i % CHAINS], value, **guard(i))
             before = copied(mine)
             ptx.inst.mov.f32(mine, tree(largest, ptx.inst.max.NaN.f32))
             sums = [mul(total, exp(sub(before, mine))), *(constant(0.0) for _ in range(CHAINS - 1))]
-            for i, value in enumerate(values):
-                ptx.inst.add.f32(sums[i % CHAINS], sums[i % CHAINS], exp(sub(value, mine)), **row.guard(k, i))
+            for guard in row.guards(k):
+                for i, value in enumerate(values):
+                    ptx.inst.add.f32(sums[i % CHAINS], sums[i % CHAINS], exp(sub(value, mine)), **guard(i))
             ptx.inst.mov.f32(total, tree(sums, ptx.inst.add.f32))
         if row.split.late:
             ptx.griddepcontrol.launch_dependents()
@@ -162,9 +170,11 @@ def below(x, largest):
 def max_of_thread(row, values: Values, least: float):
     chains = [constant(least) for _ in range(CHAINS)]
     for k, at in row.steps():
-        for i, value in enumerate(values.vector(k, at)):
-            into = chains[i % CHAINS]
-            ptx.inst.max.NaN.f32(into, into, value, **row.guard(k, i))
+        found = values.vector(k, at)
+        for guard in row.guards(k):
+            for i, value in enumerate(found):
+                into = chains[i % CHAINS]
+                ptx.inst.max.NaN.f32(into, into, value, **guard(i))
     return tree(chains, ptx.inst.max.NaN.f32)
 
 
