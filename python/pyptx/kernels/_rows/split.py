@@ -94,8 +94,8 @@ class Split:
         vector, vectors = _with_edges(n, bits) if edges else vectors_of(n, bits)
         if vectors <= (5 if edges else 4) * WARP:
             return cls._short(n, bits, vector, 2, vectors if edges else 0, tight)
-        if edges and norm == 1 and vectors <= 9 * WARP:
-            return cls(n, vector, whole_warps(vectors / 3), rows=4, edges=True)
+        if edges and arrays == 1 and not tight and (threads := _of_four_rows(vectors, norm)):
+            return cls(n, vector, threads, rows=4, edges=True)
         two, three = {1: (512, 768), 2: (256 if bits == 16 else 512, 512)}.get(norm, (512, 512))
         each = 2 if vectors - edges <= two else 3 if vectors - edges <= three else 4
         return cls(n, vector, min(512, max(128, whole_warps(vectors / each))), edges=edges)
@@ -140,8 +140,8 @@ class Split:
         vector, vectors = _with_edges(n, bits) if edges else vectors_of(n, bits)
         if vectors <= (5 if edges else 4) * WARP:
             return cls._short(n, bits, vector, 4, vectors if edges else 0)
-        if vectors <= 8 * WARP and vector * bits == 128:  # a grid begins too few CTAs for a row each
-            return cls(n, vector, WARP, rows=4, edges=edges)
+        if vectors <= 10 * WARP and vector * bits == 128:  # a grid begins too few CTAs for a row each
+            return cls(n, vector, WARP, rows=4, kept=80, edges=edges)
         if vectors > 640 and (edges or aligned(n, bits)):
             return cls(n, vector, 128 if vectors <= 2048 else 256, kept=0, edges=edges)
         if edges:  # for one vector more than 128 threads have, there is another warp
@@ -429,6 +429,21 @@ def _least(n: int, bits: int, arrays: int, norm: int) -> int:
 def ctas_for(shares: float) -> int:
     """CTAs of a cluster for so many shares of a row."""
     return min(MOST_CTAS, 1 << (math.ceil(shares) - 1).bit_length())
+
+
+def _of_four_rows(vectors: int, norm: int) -> int:
+    """Threads of a row of so many vectors, of which the first and the last have elements of its neighbours, if a CTA takes four; else 0."""
+    if norm == 1:
+        return whole_warps(vectors / 3) if vectors <= 9 * WARP else 0
+    return (
+        0
+        if norm == 2 or vectors > 12 * WARP
+        else WARP
+        if vectors <= 6 * WARP
+        else 2 * WARP
+        if vectors <= 10 * WARP
+        else 3 * WARP
+    )
 
 
 def lanes_for(threads: float) -> int:

@@ -65,11 +65,31 @@ class Sums:
     def store_own(self):
         """Stores the sums of one row's threads."""
         split = self.row.split
-        if split.fits:
+        if split.edges:
+            self.store_by_lines()
+        elif split.fits:
             for k, sums in enumerate(self.kept):
-                at = k * 4 * split.together * split.vector
-                for i, some in enumerate([[each] for each in sums] if split.edges else [sums]):
-                    self.keep(self.base, at + 4 * i, some, **self.row.guard(k, i if split.edges else None))
+                self.keep(self.base, k * 4 * split.together * split.vector, sums, **self.row.guard(k))
+
+    def store_by_lines(self):
+        """Stores them by way of the ring's shared memory: in memory no vector begins where those of a row do, and neighbouring threads have neighbouring
+        columns."""
+        row, split = self.row, self.row.split
+        base, size = smem_address(row.ahead.memory), 4 * split.vector
+        ptx.bar.sync(0)
+        for k, sums in enumerate(self.kept):
+            move(STORE_SHARED, base + row.in_cta * size, k * split.threads * size, sums, size)
+        ptx.bar.sync(0)
+        (pointer,) = ptx.global_ptrs(self.tensor)
+        pointer = beyond(pointer, row.worker, 4 * split.n)
+        first = (row.thread - row.in_cta) * split.vector - row.edges.shift + row.in_cta
+        for k in range(split.each):
+            for i in range(split.vector):
+                column = first + (k * split.together * split.vector + i * split.threads)
+                value = apply(
+                    ptx.inst.ld.shared.f32, ptx.addr(base + row.in_cta * 4, (k * split.vector + i) * split.threads * 4)
+                )
+                self.keep(beyond(pointer, column, 4), 0, [value], pred=column < split.n)
 
     def keep(self, base, offset: int, sums: list, **guard):
         """Writes sums that stay in L2, where `column_sums` finds them, while rows pass through it."""
