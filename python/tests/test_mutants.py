@@ -78,10 +78,10 @@ def attention(width: int, queries: int):
     kernels.attention(q, k, v, causal=True)
 
 
-def backward(of, norm: int):
-    """Of rows that share a CTA: eight of two warps, or four a row ahead."""
+def backward(of, norm: int, rows: int = 37, n: int = 1032, workers: int = 1):
+    """Of rows that share a CTA: eight of two warps, or four a row ahead; of odd ones that two CTAs share."""
     made = of(functools.partial(wide_looping, bits=16, norm=norm), bf16, bf16)
-    return made(half(37, 1032), half(1032), half(37, 1032), P=1)
+    return made(half(rows, n), half(n), half(rows, n), P=workers)
 
 
 MADE = {
@@ -95,6 +95,7 @@ MADE = {
     "tiles of pairs": lambda: in_turn(blackwell.PAIR, 600, 4),
     "scaled": scaled,
     "attention": lambda: attention(64, 140),
+    "odd": lambda: backward(rms_norm_backward_kernel, 1, 9, 5003, 8),
     "ahead": lambda: backward(functools.partial(layer_norm_backward_kernel, b_type=None), 2),
 }  # fmt: skip
 
@@ -183,6 +184,8 @@ MUTANTS = [
     ("pair", r"barrier\.cluster\.wait;", 0, "", "PTX5012 PTX5022 PTX5050 PTX5056"),
     ("rows", r"bar\.sync (%r\d+), 64;", 0, "", "PTX5050 PTX5012"),
     ("rows", r"bar\.sync 0;", -1, "", "PTX5050 PTX5012"),  # before the sums of the CTA's rows are read
+    ("odd", r"bar\.sync 0;", -1, "", "PTX5050 PTX5012"),  # before the sums are stored by lines
+    ("odd", r"bar\.sync 0;", -2, "", "PTX5062 PTX5050"),  # before they take the place of rows
     ("ahead", r"bar\.sync 0;", -1, "", "PTX5050 PTX5012"),
     ("ahead", r"bar\.warp\.sync (.*);", -1, "", "PTX5062"),  # before a warp's message takes the place of what its lanes have read
     ("ahead", WAIT, 0, AT_ONCE, "PTX5050 PTX5012"),
