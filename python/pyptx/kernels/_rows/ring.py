@@ -21,9 +21,10 @@ from pyptx.types import b16, b32, u8, u32
 __all__ = ["Ahead", "Early", "Stream", "median_of"]
 
 
-def least_memory(resident: int) -> int:
-    """Bytes of a CTA, of which a multiprocessor has room for no more than `resident`: some would have more, and others fewer."""
-    return SHARED // (resident + 1) + 1024 if resident else 0
+def least_memory(split) -> int:
+    """Bytes of a CTA, of which a multiprocessor has room for no more than are to be resident: some would have more, and others fewer.  Where vectors
+    divide rows, registers see to that if there are several."""
+    return SHARED // (split.resident + 1) + 1024 if split.resident == 1 or (split.resident and split.edges) else 0
 
 
 class Ahead:
@@ -36,7 +37,7 @@ class Ahead:
         self.places, self.pitch = row.split.places(types), row.split.pitch(types)
         self.total = self.places * self.pitch
         thread = reg.from_(ptx.special.tid.x(), u32)
-        self.memory = smem.alloc(u8, max(self.total, least_memory(row.split.resident)), align=16)
+        self.memory = smem.alloc(u8, max(self.total, least_memory(row.split)), align=16)
         base = smem_address(self.memory)
         # Addresses of the thread's vectors in the first place of the ring; for each matrix, which of them, and bytes behind it.
         alike, begin = len(set(self.sizes)) == 1, 0

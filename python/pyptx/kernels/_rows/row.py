@@ -387,12 +387,17 @@ class Row:
             return self.edges.guard(k, i)
         return {} if self.split.full(k) else self._tail
 
-    def guards(self, k: int):
-        """Yields a function from an element of the k-th vector to the guard of its instructions.  Where rows with edges stay in registers, it does so twice,
-        in two branches: only warps at an end of the row have guards.  In a ring, or beside packed rows, branches cost more than that."""
+    def branches(self, k: int) -> bool:
+        """Whether only warps at an end of the row have guards for the k-th vector: of rows with edges that stay in registers.  In a ring, or beside packed
+        rows, branches cost more than guards."""
         split = self.split
-        branches = self.edges and self.whole and not split.packed and not self.ahead and split.threads >= FEW_THREADS
-        if not branches or (k > 0 and split.full(k)):
+        here = self.edges and self.whole and not split.packed and not self.ahead and split.threads >= FEW_THREADS
+        return bool(here) and not (k > 0 and split.full(k))
+
+    def guards(self, k: int):
+        """Yields a function from an element of the k-th vector to the guard of its instructions: once, or, if it `branches`, twice, in two branches, of which
+        one has none."""
+        if not self.branches(k):
             yield lambda i: self.guard(k, i)
             return
         whole = self.edges.whole(k)

@@ -299,6 +299,8 @@ class Split:
 
     def first_of(self, number):
         """The first row of the batch with this number, a register."""
+        if self.stride == 1:
+            return number * self.batch
         within = number & (self.stride - 1)
         return (number - within) * self.batch + within
 

@@ -41,16 +41,17 @@ class Totals:
         return [[next(results) for _ in one.inputs] for one in found]
 
     def of_thread(self) -> list:
-        row, inputs = self.row, self.inputs
+        row, inputs = self.row, [each if isinstance(each, tuple) else (each,) for each in self.inputs]
         count = CHAINS if len(inputs) < 4 else CHAINS // 2  # layer_norm's backward has no more registers
         totals = [[constant(0.0) for _ in range(count)] for _ in inputs]
         for k, at in row.steps():
-            factors = [
-                [values.vector(k, at) for values in (each if isinstance(each, tuple) else (each,))] for each in inputs
-            ]
+            if row.branches(k):  # the values are made in front of them
+                for values in (values for each in inputs for values in each):
+                    values.vector(k, at)
             for guard in row.guards(k):
-                for chains, each in zip(totals, factors, strict=True):
-                    for i, operands in enumerate(zip(*each, strict=True)):
+                for chains, each in zip(totals, inputs, strict=True):
+                    factors = [values.vector(k, at) for values in each]
+                    for i, operands in enumerate(zip(*factors, strict=True)):
                         into = chains[i % count]
                         combine = ptx.inst.fma.rn.f32 if len(operands) == 2 else ptx.inst.add.f32
                         combine(into, *operands, into, **guard(i))

@@ -63,9 +63,7 @@ class Loaded(Values):
             0,
         )  # the whole row; loads under way, by vector; how many vectors early they start
         shared = len(tensor.shape) == 1
-        if (
-            row.edges and shared and not row.split.pipelined
-        ):  # two loads for each vector: too many registers to be early
+        if row.edges and shared and not row.split.pipelined:  # two loads a vector: too many registers to be early
             return
         if row.same is not None and shared:  # registers are for the row
             self.ahead = max(1, COMING * 32 // (row.split.vector * tensor.dtype.bits * row.split.batch))
