@@ -63,8 +63,8 @@
 // The names of every program that runs a kernel.
 namespace ptx {
 using author::Refused;
+using interop::device_view, interop::view;
 using interop::Entry, interop::Program;
-using interop::view;
 using launch::Element, launch::Signature;
 using launch::output, launch::scalar, launch::tensor;
 }  // namespace ptx

@@ -44,22 +44,22 @@ struct Shared {
 // align 0: what the swizzle needs, 128 without.
 Shared shared(Builder& builder, isa::Type type, std::vector<std::int64_t> shape, Swizzle swizzle = Swizzle::none,
               std::uint32_t align = 0, std::string_view name = {});
-// A tile that a wgmma descriptor can name. Its last two dimensions are (M, K), or (K, N) if mn_major, the last
-// contiguous; a dimension before them counts stages, which [stage] chooses.
-Shared wgmma_tile(Builder& builder, isa::Type type, std::vector<std::int64_t> shape, bool mn_major,
+// A tile that a wgmma descriptor can name. Its last two dimensions are (M, K) or (N, K); with mn_major they are (K, M)
+// or (K, N). The last is contiguous; a dimension before them counts stages, which [stage] chooses.
+Shared wgmma_tile(Builder& builder, isa::Type type, std::vector<std::int64_t> shape, bool mn_major = false,
                   std::uint32_t align = 0, std::string_view name = {});
-inline Shared wgmma_tile(Builder& builder, isa::Type type, std::int64_t rows, std::int64_t columns, bool mn_major,
-                         std::uint32_t align = 0, std::string_view name = {}) {
+inline Shared wgmma_tile(Builder& builder, isa::Type type, std::int64_t rows, std::int64_t columns,
+                         bool mn_major = false, std::uint32_t align = 0, std::string_view name = {}) {
   return wgmma_tile(builder, type, {rows, columns}, mn_major, align, name);
 }
 // The same from a kernel of the C++ face, with the author's line.
 Shared shared(Kernel& kernel, isa::Type type, std::vector<std::int64_t> shape, Swizzle swizzle = Swizzle::none,
               std::uint32_t align = 0, std::string_view name = {},
               std::source_location at = std::source_location::current());
-Shared wgmma_tile(Kernel& kernel, isa::Type type, std::vector<std::int64_t> shape, bool mn_major,
+Shared wgmma_tile(Kernel& kernel, isa::Type type, std::vector<std::int64_t> shape, bool mn_major = false,
                   std::uint32_t align = 0, std::string_view name = {},
                   std::source_location at = std::source_location::current());
-inline Shared wgmma_tile(Kernel& kernel, isa::Type type, std::int64_t rows, std::int64_t columns, bool mn_major,
+inline Shared wgmma_tile(Kernel& kernel, isa::Type type, std::int64_t rows, std::int64_t columns, bool mn_major = false,
                          std::uint32_t align = 0, std::string_view name = {},
                          std::source_location at = std::source_location::current()) {
   return wgmma_tile(kernel, type, {rows, columns}, mn_major, align, name, at);

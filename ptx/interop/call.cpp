@@ -216,6 +216,7 @@ Expected<Done> Plan::fill_and_run(Call& call) const {
     describe_tensor(call.tensor(i), tensors_[i].strided, buffers[i]);
     buffers[i].fresh = fresh && i >= inputs_;
   }
+  for (const std::size_t i : call.framework.constant) buffers[i].constant = true;
   return program_->run(record_, parameters, buffers, call.framework.stream);
 }
 

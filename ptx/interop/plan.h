@@ -26,7 +26,8 @@ struct Framework {
   void* stream = nullptr;  // CUstream
   // Outputs that the caller brings, one for each of the plan's; none: `allocate` makes them.
   std::span<const DLTensor> outputs{};
-  bool fresh = false;  // `outputs` hold no values yet, as those that `allocate` makes
+  bool fresh = false;                       // `outputs` hold no values yet, as those that `allocate` makes
+  std::span<const std::size_t> constant{};  // inputs that their owner has as const
 };
 
 constexpr std::size_t max_symbols = 64;

@@ -17,7 +17,7 @@ namespace {
 using author::Refused, author::value_or_throw;
 
 // The one .entry of a module, or the one of this name.
-const ir::Function& entry_of(const ir::Module& module, std::string_view name) {
+const ir::Function& entry_of(const ir::Module& module, std::string_view name, const std::source_location& at) {
   const ir::Function* found = nullptr;
   Text names;
   std::size_t count = 0;
@@ -28,9 +28,10 @@ const ir::Function& entry_of(const ir::Module& module, std::string_view name) {
     found = &function, ++count;
   }
   if (count == 1) return *found;
-  throw Refused({Diagnostic(Code::no_such_entry, Place{},
-                            cat(count == 0 ? "there is no such .entry" : "there are several .entry, name one",
-                                "; the module has:", names.view()))});
+  const std::string why = count != 0 ? "there are several .entry, name one" : "there is no such .entry";
+  const std::string asked = name.empty() ? "" : cat(" (", name, ')');
+  throw Refused({Diagnostic(Code::no_such_entry, author::place_of(at),
+                            cat(why, asked, "; the module has:", names.size() == 0 ? " none" : names.view()))});
 }
 
 ir::Module read(const std::string& ptx, Name file) {
@@ -43,8 +44,8 @@ ir::Module read(const std::string& ptx, Name file) {
   return std::move(lowered.module);
 }
 
-void describe(const ir::Module& module, std::string_view name, Entry& entry) {
-  const ir::Function& function = entry_of(module, name);
+void describe(const ir::Module& module, std::string_view name, const std::source_location& at, Entry& entry) {
+  const ir::Function& function = entry_of(module, name, at);
   entry.name = std::string(function.name.view());
   entry.target = module.target;
   for (const ir::Variable& parameter : function.parameters) {
@@ -54,12 +55,24 @@ void describe(const ir::Module& module, std::string_view name, Entry& entry) {
   }
 }
 
+const DLTensor& tensor_of(const Value& value, const launch::Record& record, std::size_t index) {
+  const auto refuse = [&](Code code, const std::string& why) {
+    const std::string& name = record.tensors[index].name;
+    throw Refused({Diagnostic(code, Place{}, cat(record.entry, ": argument `", name, "`: ", why))});
+  };
+  const DLTensor* const tensor = value.tensor();
+  if (!tensor) refuse(Code::wrong_element, "a number where the kernel takes a tensor");
+  if (tensor->ndim > 0 && !tensor->shape) refuse(Code::wrong_rank, "its DLTensor has no shape");
+  return *tensor;
+}
+
 }  // namespace
 
-Value::Value(launch::Element element, const void* memory, std::vector<std::int64_t> shape)
+Value::Value(launch::Element element, const void* memory, std::vector<std::int64_t> shape, DLDevice device)
     : shape_(std::make_shared<const std::vector<std::int64_t>>(std::move(shape))) {
   DLTensor tensor;
   tensor.data = const_cast<void*>(memory);
+  tensor.device = device;
   tensor.ndim = static_cast<std::int32_t>(shape_->size());
   tensor.dtype = spell(element);
   tensor.shape = const_cast<std::int64_t*>(shape_->data());
@@ -67,6 +80,10 @@ Value::Value(launch::Element element, const void* memory, std::vector<std::int64
 }
 
 Value::Value(const DLTensor& tensor) : what_(tensor) {}
+
+Value device_view(launch::Element element, const void* memory, std::vector<std::int64_t> shape, std::int32_t gpu) {
+  return Value(element, memory, std::move(shape), {DeviceType::cuda, gpu});
+}
 
 Expected<std::uint64_t> Value::bits(const launch::ScalarArgument& argument) const {
   if (const auto* whole = std::get_if<std::int64_t>(&what_)) return pack(argument, *whole);
@@ -85,17 +102,18 @@ void refuse_size(std::size_t elements, std::span<const std::int64_t> shape, cons
 
 Entry::Entry(const author::Built& built) : dynamic_shared(built.dynamic_shared), allocated(built.allocated) {
   text = ir::emit(built.module, {}, &lines);
-  describe(built.module, {}, *this);
+  describe(built.module, {}, std::source_location::current(), *this);
 }
 
-Entry::Entry(const author::Built& module, std::string_view entry, const author::Built& kernel)
+Entry::Entry(const author::Built& module, std::string_view entry, const author::Built& kernel, std::source_location at)
     : dynamic_shared(kernel.dynamic_shared), allocated(kernel.allocated) {
   text = ir::emit(module.module, {}, &lines);
-  describe(module.module, entry, *this);
+  describe(module.module, entry, at, *this);
 }
 
-Entry::Entry(std::string ptx, std::string_view entry, std::string_view file) : text(std::move(ptx)) {
-  describe(read(text, Name(file)), entry, *this);
+Entry::Entry(std::string ptx, std::string_view entry, std::string_view file, std::source_location at)
+    : text(std::move(ptx)) {
+  describe(read(text, Name(file)), entry, at, *this);
   const auto count = static_cast<std::uint32_t>(std::count(text.begin(), text.end(), '\n')) + 2;
   for (std::uint32_t line = 0; line < count; ++line) lines.push_back({Name(file), line, 0});
 }
@@ -176,12 +194,8 @@ void Program::launch(std::span<const Value> values, const Run& how) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!state_->is_tensor[i]) {
       scalars.push_back(value_or_throw(values[i].bits(record.scalars[scalars.size()])));
-    } else if (const DLTensor* tensor = values[i].tensor()) {
-      tensors.push_back(*tensor);
     } else {
-      throw Refused({Diagnostic(Code::wrong_element, Place{},
-                                cat(record.entry, ": argument `", record.tensors[tensors.size()].name,
-                                    "`: a number where the kernel takes a tensor"))});
+      tensors.push_back(tensor_of(values[i], record, tensors.size()));
     }
   }
   // As in Python: the device of the first tensor that is on a GPU, else the host.
@@ -189,14 +203,20 @@ void Program::launch(std::span<const Value> values, const Run& how) {
   const auto first = std::find_if(tensors.begin(), tensors.end(), on_gpu);
   const DLDevice device = first == tensors.end() ? DLDevice{} : normal(first->device);
   const std::shared_ptr<const Plan> plan = state_->plan(how, device);
+  std::vector<std::size_t> constant;
   for (std::size_t i = 0, tensor = 0; i < values.size(); ++i) {
-    if (!state_->is_tensor[i] || tensor++ < plan->inputs() || !values[i].constant()) continue;
+    if (!state_->is_tensor[i] || (++tensor, !values[i].constant())) continue;
+    if (tensor <= plan->inputs()) {
+      constant.push_back(tensor - 1);
+      continue;
+    }
     throw Refused({Diagnostic(Code::not_contiguous, Place{},
                               cat(record.entry, ": argument `", record.tensors[tensor - 1].name,
                                   "`: it is const, and the kernel writes it"))});
   }
   Framework framework;
   framework.stream = how.stream;
+  framework.constant = constant;
   framework.outputs = std::span<const DLTensor>(tensors).subspan(plan->inputs());
   value_or_throw(plan->call(std::span<const DLTensor>(tensors).first(plan->inputs()), scalars, framework));
 }

@@ -54,6 +54,12 @@ template <std::ranges::contiguous_range R>
 Value view(launch::Element element, R&& memory, std::vector<std::int64_t> shape,
            std::source_location at = std::source_location::current());
 
+// Memory of a GPU, as cudaMalloc gives it, as a tensor of these sizes, row-major. Nothing tells how large it is.
+Value device_view(launch::Element element, const void* memory, std::vector<std::int64_t> shape, std::int32_t gpu = 0);
+template <class T>
+  requires(element_of<std::remove_cv_t<T>>().has_value())
+Value device_view(T* memory, std::vector<std::int64_t> shape, std::int32_t gpu = 0);
+
 // One argument of a run: a tensor, whose memory stays the caller's, or a scalar.
 class Value {
  public:
@@ -64,7 +70,7 @@ class Value {
               {static_cast<std::int64_t>(std::ranges::size(memory))}) {
     constant_ = std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
   }
-  Value(launch::Element element, const void* memory, std::vector<std::int64_t> shape);
+  Value(launch::Element element, const void* memory, std::vector<std::int64_t> shape, DLDevice device = {});
   Value(const DLTensor& tensor);
   Value(std::integral auto value) { set(value); }
   Value(std::floating_point auto value) : what_(static_cast<double>(value)) {}
@@ -80,6 +86,9 @@ class Value {
 
   template <std::ranges::contiguous_range R>
   friend Value view(launch::Element element, R&& memory, std::vector<std::int64_t> shape, std::source_location at);
+  template <class T>
+    requires(element_of<std::remove_cv_t<T>>().has_value())
+  friend Value device_view(T* memory, std::vector<std::int64_t> shape, std::int32_t gpu);
 
   std::variant<std::int64_t, std::uint64_t, double, DLTensor> what_;
   std::shared_ptr<const std::vector<std::int64_t>> shape_;  // of the tensor, where it is ours
@@ -109,9 +118,11 @@ struct Entry {
 
   Entry(const author::Built& built);
   // One kernel of a module of several: what author::Module::finish() and author::Module::kernel() returned.
-  Entry(const author::Built& module, std::string_view entry, const author::Built& kernel);
+  Entry(const author::Built& module, std::string_view entry, const author::Built& kernel,
+        std::source_location at = std::source_location::current());
   // Takes any PTX that passes check: its .entry of this name, or its only one. `file` is what messages call the text.
-  Entry(std::string ptx, std::string_view entry, std::string_view file = "ptx");
+  Entry(std::string ptx, std::string_view entry, std::string_view file = "ptx",
+        std::source_location at = std::source_location::current());
 };
 
 class Program {
@@ -146,9 +157,11 @@ class Program {
 template <std::ranges::contiguous_range R>
 Value view(launch::Element element, R&& memory, std::vector<std::int64_t> shape, std::source_location at) {
   std::uint64_t elements = 1;
-  for (const std::int64_t size : shape) elements *= static_cast<std::uint64_t>(size);
+  bool fits = true;  // no size is negative, and their product is a number
+  for (const std::int64_t size : shape)
+    fits = fits && size >= 0 && !__builtin_mul_overflow(elements, static_cast<std::uint64_t>(size), &elements);
   const std::uint64_t bytes = std::ranges::size(memory) * sizeof(std::ranges::range_value_t<R>);
-  if (bytes != arch::bytes(element, elements)) refuse_size(bytes * 8 / arch::info(element).bits, shape, at);
+  if (!fits || bytes != arch::bytes(element, elements)) refuse_size(bytes * 8 / arch::info(element).bits, shape, at);
   Value made(element, std::ranges::data(memory), std::move(shape));
   made.constant_ = std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
   return made;
@@ -159,6 +172,14 @@ Value view(R&& memory, std::vector<std::int64_t> shape, std::source_location at)
   constexpr auto element = element_of<std::remove_cv_t<std::ranges::range_value_t<R>>>();
   static_assert(element.has_value(), "no element type of tensors is this C++ type: view(Element::..., memory, shape)");
   return view(*element, std::forward<R>(memory), std::move(shape), at);
+}
+
+template <class T>
+  requires(element_of<std::remove_cv_t<T>>().has_value())
+Value device_view(T* memory, std::vector<std::int64_t> shape, std::int32_t gpu) {
+  Value made = device_view(*element_of<std::remove_cv_t<T>>(), memory, std::move(shape), gpu);
+  made.constant_ = std::is_const_v<T>;
+  return made;
 }
 
 }  // namespace ptx::interop

@@ -132,7 +132,8 @@ struct Buffer {
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;
   std::uint64_t bytes = 0;
-  bool fresh = false;  // an output that holds no values yet
+  bool fresh = false;     // an output that holds no values yet
+  bool constant = false;  // an input that its owner has as const: no kernel writes it
 };
 
 }  // namespace ptx::launch

@@ -167,7 +167,8 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
   static bool may_write(const launch::Record& record, std::span<const launch::Buffer> buffers, std::size_t i) {
     const auto begin = [&](std::size_t j) { return static_cast<const std::byte*>(buffers[j].data); };
     for (std::size_t j = 0; j < buffers.size(); ++j) {
-      const bool written = j >= record.tensors.size() || record.tensors[j].output || record.tensors[j].written;
+      const bool known = j < record.tensors.size();
+      const bool written = !buffers[j].constant && (!known || record.tensors[j].output || record.tensors[j].written);
       const bool overlaps = begin(i) < begin(j) + buffers[j].bytes && begin(j) < begin(i) + buffers[i].bytes;
       if (written && (i == j || overlaps)) return true;
     }
@@ -193,7 +194,7 @@ class SimulatedProgram final : public RunsAgain, public std::enable_shared_from_
       const auto begin = reinterpret_cast<std::uint64_t>(buffers[i].data);
       const bool known = i < record.tensors.size();
       Range range{begin, begin + buffers[i].bytes, known ? record.tensors[i].name : cat("buffer ", i)};
-      range.input = known && !record.tensors[i].output;
+      range.input = known && !record.tensors[i].output && !buffers[i].constant;
       range.writable = may_write(record, buffers, i);
       range.fresh = known && record.tensors[i].written && buffers[i].fresh;
       if (launch.options.uninitialised && (range.fresh || (program_->discards && range.writable))) {

@@ -5,6 +5,7 @@
 
 #include "ptx/author/kernel.h"
 #include "ptx/sim/simulator.h"
+#include "tests/interop/fake.h"
 
 namespace ptx::interop {
 namespace {
@@ -70,6 +71,55 @@ TEST_CASE("memory that is const is read and never written") {
   CHECK(message([&] { program.run({x, y, 2, 50, std::span<const float>(out)}); }) != "");
   CHECK(message([&] { program.run({x, y, 2, 50, view(out, {50})}); }) != "");
   CHECK(out[0] == 0);
+  Fake fake;
+  CHECK(has(message([&] {
+              program.run(
+                  {device_view(x.data(), {50}), device_view(y.data(), {50}), 2, 50, device_view(out.data(), {50})});
+            }),
+            "argument `out`: it is const"));
+}
+
+TEST_CASE("memory that is const is read-only for the simulator, call by call") {
+  const auto built = author::kernel({.name = "set", .target = "sm_80"}, [](author::Kernel& k) {
+    auto [x] = k.pointers({"x"});
+    k.st(global, u32, k.at(x), 1);
+    k.ret();
+  });
+  Program program(built, {tensor("x", Element::u32, {"n"})}, {});
+  std::vector<unsigned> x(4);
+  const std::vector<unsigned>& constant = x;
+  CHECK(message([&] { program.run({constant}); }).find("of `x`, which a kernel may only read") != std::string::npos);
+  CHECK(x[0] == 0);
+  program.run({x});
+  CHECK(x[0] == 1);
+}
+
+TEST_CASE("memory of a GPU is launched on its driver") {
+  Fake fake;
+  Program program(axpy(), signature, {.block = {32}});
+  std::vector<float> x(4, 1), out(4);
+  program.run(
+      {device_view(x.data(), {4}), device_view(Element::f32, x.data(), {4}), 1, 4, device_view(out.data(), {4})});
+  CHECK(has(fake.journal(), "launch 1"));
+  CHECK(message([&] { program.run({device_view(x.data(), {4}), x, 1, 4, out}); }) ==
+        "axpy: argument `y`: it is on cpu, the call is on cuda:0");
+}
+
+TEST_CASE("tensors by their pointers and sizes") {
+  Program program(axpy(), signature, {.block = {32}});
+  std::vector<float> x(4, 1), out(4);
+  DLTensor tensor;
+  tensor.data = x.data(), tensor.ndim = 1, tensor.dtype = spell(Element::f32);
+  CHECK(message([&] { program.run({tensor, x, 1, 4, out}); }) == "axpy: argument `x`: its DLTensor has no shape");
+  std::int64_t size = 4;
+  tensor.shape = &size;
+  program.run({tensor, x, 1, 4, out});
+  CHECK(out[3] == 2);
+  std::vector<float> none;
+  constexpr std::int64_t half = std::int64_t{1} << 32;
+  CHECK(message([&] { view(none, {half, half}); }) ==
+        "memory of 0 elements as a tensor of shape (4294967296, 4294967296)");
+  CHECK(message([&] { view(x, {-2, -2}); }) == "memory of 4 elements as a tensor of shape (-2, -2)");
 }
 
 TEST_CASE("text of any origin, by the name of its entry") {
@@ -78,7 +128,7 @@ TEST_CASE("text of any origin, by the name of its entry") {
   std::vector<float> x(4, 1), y(4, 1), out(4);
   program.run({x, y, 1, 4, out});
   CHECK(out[3] == 2);
-  CHECK(message([&] { Entry(text, "other"); }) == "there is no such .entry; the module has: axpy");
+  CHECK(message([&] { Entry(text, "other"); }) == "there is no such .entry (other); the module has: axpy");
   CHECK(message([&] { Entry(".version 8.0\n.target sm_80\n.entry k() { nonsense; }\n", ""); }) != "");
 }
 
@@ -97,7 +147,8 @@ TEST_CASE("one kernel of a module of several") {
   CHECK(x[0] == 8);
   Program(Entry(built, "seven", kernels[0]), {tensor("x", Element::u32, {"n"})}, {}).run({x});
   CHECK(x[0] == 7);
-  CHECK(message([&] { Entry(built, "nine", kernels[0]); }) == "there is no such .entry; the module has: seven eight");
+  CHECK(message([&] { Entry(built, "nine", kernels[0]); }) ==
+        "there is no such .entry (nine); the module has: seven eight");
 }
 
 TEST_CASE("memory with several dimensions, and types that C++ has not") {
@@ -159,6 +210,7 @@ TEST_CASE("what is refused before anything runs names the line of the call") {
       place([&] { program.run({x, x, 1, 4, view(out, {3})}); }),
       place([&] { Program(axpy(), {}, {}); }),
       place([&] { program.run({x, x, 1, 4, out}, {.grid = launch::Dim3{0}}); }),
+      place([&] { Entry(program.text(), "other"); }),
   };
   for (std::uint32_t i = 0; i < std::size(places); ++i) {
     CHECK(places[i].file.view() == __FILE__);

@@ -2,17 +2,16 @@
 // with them is in python/tests/test_jax_*.py, but there is no GPU: here "CUDA" runs against tests/cuda/fake.
 #include "ptx/interop/xla.h"
 
-#include <dlfcn.h>
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <map>
 #include <memory>
 
 #include "ptx/base/text.h"
 #include "ptx/launch/serial.h"
+#include "tests/interop/fake.h"
 
 namespace ptx::interop::xla {
 struct Error {
@@ -147,17 +146,6 @@ struct Call {
   alignas(64) float x[32], y[32] = {};
   std::int64_t size = 32, results = 1;
   DataType dtype = static_cast<DataType>(arch::info(launch::Element::f32).xla);
-};
-
-bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
-
-struct Fake {
-  void* library = dlopen(FAKE_CUDA, RTLD_NOW);
-  Fake() {  // before the first CUDA tensor of the process
-    setenv("PYPTX_LIBCUDA", FAKE_CUDA, 1);
-    setenv("PYPTX_CACHE_DIR", "", 1);
-  }
-  std::string journal() { return reinterpret_cast<const char* (*)()>(dlsym(library, "fake_journal"))(); }
 };
 
 }  // namespace
