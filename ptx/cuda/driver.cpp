@@ -10,7 +10,8 @@ namespace ptx::cuda {
 namespace {
 
 constexpr std::string_view way_out =
-    "Without a GPU, kernels run on the simulator: call them with CPU tensors (device=\"cpu\") or NumPy arrays.";
+    "Without a GPU, kernels run on the simulator: call them with CPU tensors (device=\"cpu\"), NumPy arrays or, in "
+    "C++, memory of the host.";
 
 Diagnostic no_driver(std::string message) {
   Diagnostic why(Code::no_driver, Place{}, std::move(message));

@@ -3,22 +3,19 @@ several GPUs make it); those for all GPUs since sm_80 assemble for sm_120; on a 
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import zlib
-from unittest import mock
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 from every_kernel import EVERY, LARGE  # noqa: E402
+from launches import launches_of, noted  # noqa: E402
 
 import pyptx  # noqa: E402
-from pyptx import _core, kernels  # noqa: E402
-from pyptx.launch import kept as kept_calls  # noqa: E402
-from pyptx.specialise.specialisation import Specialisation  # noqa: E402
+from pyptx import kernels  # noqa: E402
 
 CALLS = EVERY | LARGE
 hopper = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
@@ -27,47 +24,23 @@ RUNS, STREAMS = 100, 8
 
 
 TARGETS = ("sm_80", "sm_90a", "sm_100a", "sm_103a")
-OVER = 5040  # PTX5040: the budget is used up
 assembled: set[str] = set()
 
 
-@pytest.fixture
-def launched():
-    """What launches since the test last cleared it: each text without the name of its target, and the shape of its launch."""
-    launches, plan = {}, Specialisation.plan
-
-    def kept(self, sizes, device):
-        record, text = self.record(sizes), self.text()
-        shape = (record.grid, record.dynamic_shared, tuple(sizes.items()))
-        launches[re.sub(r"(?m)^\.target .*", "", text), shape] = text
-        return plan(self, sizes, device)
-
-    _core.keep_calls(True)  # no call is made without Python
-    with mock.patch.object(Specialisation, "plan", kept):
-        yield launches
-    kept_calls.watch_calls()
-
-
 @pytest.mark.parametrize("name", EVERY)
-def test_nothing_is_reported(name, launched, tmp_path):
+def test_nothing_is_reported(name, tmp_path):
     seen = set()
     for target in TARGETS:
-        launched.clear()
-        with kernels.simulated_target(target), pyptx.simulator(budget=1, raises=False) as run:
-            EVERY[name]("cpu")
-        assert {report.code for report in run.reports} <= {OVER}
-        begun = set(launched)
-        assert begun
-        if begun <= seen:  # the launches of an earlier target
-            continue
-        launched.clear()
-        seed = zlib.crc32(name.encode())
-        with kernels.simulated_target(target), pyptx.simulator(check="all", seed=seed, raises=False) as run:
-            made = EVERY[name]("cpu")
+        with kernels.simulated_target(target):
+            wanted = launches_of(lambda: EVERY[name]("cpu"))
+            if wanted <= seen:  # by an earlier target, too
+                continue
+            with pyptx.simulator(check="all", seed=zlib.crc32(name.encode()), raises=False) as run, noted() as launched:
+                made = EVERY[name]("cpu")
         assert [str(report) for report in run.reports] == []
         assert all(each.float().isfinite().all() for each in made)
-        assert set(launched) == begun
-        seen |= begun
+        assert set(launched) == wanted
+        seen |= wanted
         if target == "sm_80":
             assembles_for_sm_120(set(launched.values()), tmp_path)
 
