@@ -205,6 +205,11 @@ def test_the_same_kernel_takes_numpy_and_torch():
         row_scale(jnp.ones((4, 32)), torch.ones(32))
 
 
+def test_a_jax_array_is_no_output():
+    with pytest.raises(LaunchTypeError, match="axpb: argument `Y`: no kernel writes a JAX array: .* as out="):
+        make_axpb()(np.ones(32, np.float32), out=jnp.ones(32))
+
+
 @pytest.mark.parametrize(
     ("argument", "error", "message"),
     [

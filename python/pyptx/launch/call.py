@@ -53,6 +53,8 @@ def refuse(kernel: str, name: str, array, error: Exception):
         reason = (
             "a proxy of torch.fx has no memory: trace with make_fx, torch.compile or torch.export, or torch.fx.wrap"
         )
+    elif (jax := sys.modules.get("jax")) is not None and isinstance(array, jax.Array):
+        reason = "no kernel writes a JAX array: pass a tensor or a NumPy array as out=, or JAX arrays alone and no out="
     elif (torch := sys.modules.get("torch")) is not None and isinstance(array, torch.Tensor):
         from pyptx.frameworks.torch import call as torch_call
 
