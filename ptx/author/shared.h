@@ -48,8 +48,8 @@ Shared shared(Builder& builder, isa::Type type, std::vector<std::int64_t> shape,
 // or (K, N). The last is contiguous; a dimension before them counts stages, which [stage] chooses.
 Shared wgmma_tile(Builder& builder, isa::Type type, std::vector<std::int64_t> shape, bool mn_major = false,
                   std::uint32_t align = 0, std::string_view name = {});
-inline Shared wgmma_tile(Builder& builder, isa::Type type, std::int64_t rows, std::int64_t columns,
-                         bool mn_major = false, std::uint32_t align = 0, std::string_view name = {}) {
+inline Shared wgmma_tile(Builder& builder, isa::Type type, std::int64_t rows, std::int64_t columns, bool mn_major,
+                         std::uint32_t align = 0, std::string_view name = {}) {
   return wgmma_tile(builder, type, {rows, columns}, mn_major, align, name);
 }
 // The same from a kernel of the C++ face, with the author's line.
@@ -59,7 +59,7 @@ Shared shared(Kernel& kernel, isa::Type type, std::vector<std::int64_t> shape, S
 Shared wgmma_tile(Kernel& kernel, isa::Type type, std::vector<std::int64_t> shape, bool mn_major = false,
                   std::uint32_t align = 0, std::string_view name = {},
                   std::source_location at = std::source_location::current());
-inline Shared wgmma_tile(Kernel& kernel, isa::Type type, std::int64_t rows, std::int64_t columns, bool mn_major = false,
+inline Shared wgmma_tile(Kernel& kernel, isa::Type type, std::int64_t rows, std::int64_t columns, bool mn_major,
                          std::uint32_t align = 0, std::string_view name = {},
                          std::source_location at = std::source_location::current()) {
   return wgmma_tile(kernel, type, {rows, columns}, mn_major, align, name, at);

@@ -360,6 +360,7 @@ class OperandJudge {
     switch (base.kind) {
       case Operand::Kind::reg: {
         if (p.space == Space::param_func && view_.function.entry) return Code::address_register;
+        if (base.component != 0xff) return Code::address_register;
         const isa::TypeInfo& t = isa::info(type_of(base));
         const bool kept = p.row->bits == 0 && form_.is(Trait::kept_addresses);
         if (t.bits == 32 && kept && is_64_bit(p.space, view_.target.sm)) return Code::address_register;

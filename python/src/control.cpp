@@ -133,7 +133,8 @@ std::vector<std::int64_t> sizes_of(nb::handle size) {
 
 std::string variable(const std::string& space, nb::handle type, const std::string& name, nb::object size,
                      std::optional<std::uint32_t> align, std::optional<std::string> linking, int vector,
-                     std::optional<std::int32_t> count) {
+                     std::optional<std::int32_t> count, std::optional<std::string> attributes,
+                     std::optional<std::string> init) {
   author::Builder& builder = active();
   const std::string spelled = isa::from_python(space);
   const auto found = isa::space_named(spelled);
@@ -150,6 +151,8 @@ std::string variable(const std::string& space, nb::handle type, const std::strin
   declared.linking = linking.value_or("");
   declared.vector = static_cast<std::uint8_t>(vector);
   declared.count = count.value_or(-1);
+  declared.attributes = attributes.value_or("");
+  declared.initializer = init.value_or("");
   const bool in_module = *found == isa::Space::global || *found == isa::Space::const_ || !declared.linking.empty();
   builder.variable(std::move(declared), in_module && !builder.options().as_written);
   return name;
@@ -459,13 +462,15 @@ void init_addresses(nb::module_& m) {
   m.def(
       "var", variable, nb::arg("state_space"), nb::arg("dtype"), nb::arg("name"), nb::kw_only(),
       nb::arg("size") = nb::none(), nb::arg("align") = nb::none(), nb::arg("linking") = nb::none(),
-      nb::arg("vector") = 1, nb::arg("count") = nb::none(),
-      nb::sig(
-          "def var(state_space: str, dtype: PtxType | str, name: str, *, size: int | Sequence[int | None] | None = "
-          "None, "
-          "align: int | None = None, linking: str | None = None, vector: int = 1, count: int | None = None) -> str"),
+      nb::arg("vector") = 1, nb::arg("count") = nb::none(), nb::arg("attributes") = nb::none(),
+      nb::arg("init") = nb::none(),
+      nb::sig("def var(state_space: str, dtype: PtxType | str, name: str, *, size: int | Sequence[int | None] | None = "
+              "None, "
+              "align: int | None = None, linking: str | None = None, vector: int = 1, count: int | None = None, "
+              "attributes: str | None = None, init: str | None = None) -> str"),
       R"(Declares a variable of a state space; returns its name.  `size` makes it an array, of several dimensions where it is a
-sequence; `vector` is 2 or 4 for .v2 and .v4, `count` declares name0, name1, ... (name<count>).
+sequence; `vector` is 2 or 4 for .v2 and .v4, `count` declares name0, name1, ... (name<count>). `attributes` and `init`
+are as PTX has them in .attribute(...) and behind the =.
 
 Example:
     ptx.var("local", u32, "scratch", size=4)

@@ -314,6 +314,24 @@ ret;
 .address_size 64
 .visible .entry k() .blocksareclusters .reqntid 32 .reqnctapercluster 2 { ret; }
 """,
+    "values of a variable in a body": """\
+<H><K>.global .b32 values[3] = {10 + 5 * 2, ~0, 1};
+.global .attribute(.managed) .b32 shown;
+.reg .b32 r;
+ld.global.b32 r, [values+4];
+st.global.b32 [shown], r;
+ret;
+}
+""",
+    "a parameter that is read beyond its end": """\
+<H>.visible .entry k(.param .b32 x, .param .b32 y)
+{
+.reg .b64 d;
+ld.param.u64 d, [x];
+st.global.b64 [d], d;
+ret;
+}
+""",
     "func ptr init": """\
 <H>.func f()
 {

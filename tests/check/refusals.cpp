@@ -120,6 +120,8 @@ TEST_CASE("sink_operand, special_operand, negated_operand") {
 TEST_CASE("address_register, undefined_name, guard_type") {
   CHECK(code("ld.global.b32 r0, [f0];") == Code::address_register);
   CHECK(code("ld.global.b32 r0, [q0];") == Code::address_register);
+  CHECK(code("ld.global.b32 r0, [l0.x];") == Code::address_register);
+  CHECK(code("ld.global.b32 r0, [l0.entry8];") == Code::address_register);
   CHECK(code("ld.global.b32 r0, [nothing];") == Code::undefined_name);
   CHECK(code("bra nowhere;") == Code::undefined_name);
   CHECK(code("{ inner: ret; } bra inner;") == Code::undefined_name);

@@ -85,6 +85,7 @@ std::optional<std::string> Expressions::parameter(const ir::Instruction& i, ir::
   if (base.kind != Kind::symbol || base.value != 0) return {};
   for (const ir::Variable& v : f_.parameters) {
     if (v.name.id() != base.id || !v.dims.empty()) continue;
+    if (ir::bytes(v) * 8 < isa::info(type).bits) return {};  // param() reads no more than there is
     types_[d] = type;
     return cat(cpp_ ? "k" : "ptx", ".param(", isa::info(type).name, ", \"", v.name.view(), "\")");
   }

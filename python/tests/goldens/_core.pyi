@@ -904,10 +904,11 @@ def loc(file: int, line: int, col: int = 0, inlined: str = '') -> None:
         ptx.loc(1, 12)
     """
 
-def var(state_space: str, dtype: PtxType | str, name: str, *, size: int | Sequence[int | None] | None = None, align: int | None = None, linking: str | None = None, vector: int = 1, count: int | None = None) -> str:
+def var(state_space: str, dtype: PtxType | str, name: str, *, size: int | Sequence[int | None] | None = None, align: int | None = None, linking: str | None = None, vector: int = 1, count: int | None = None, attributes: str | None = None, init: str | None = None) -> str:
     """
     Declares a variable of a state space; returns its name.  `size` makes it an array, of several dimensions where it is a
-    sequence; `vector` is 2 or 4 for .v2 and .v4, `count` declares name0, name1, ... (name<count>).
+    sequence; `vector` is 2 or 4 for .v2 and .v4, `count` declares name0, name1, ... (name<count>). `attributes` and `init`
+    are as PTX has them in .attribute(...) and behind the =.
 
     Example:
         ptx.var("local", u32, "scratch", size=4)
