@@ -32,11 +32,17 @@ def cases(torch):
             "torch": lambda a=activation: a(gate) * up,
         }  # fmt: skip
         yield f"{name} of 8192 x 28672", 3 * gate.numel() * 2, arms
+    odd = halves(20000, 2 * 2730)
+    arms = {
+        "halves": lambda: kernels.swiglu(odd), "torch": lambda: F.silu(odd[:, :2730]) * odd[:, 2730:],
+    }  # fmt: skip
+    yield "swiglu of 20000 x 5460", 3 * odd.numel(), arms
     rows, heads, qkv = halves(65536, 3072)[:, 1024:2048], halves(16, 4096, 16, 64), halves(16, 4096, 3, 16, 64)
     for what, x in (
         ("a slice of rows", rows),
         ("transposed heads", heads.transpose(1, 2)),
         ("heads of qkv", qkv[:, :, 1]),
+        ("channels in front", halves(8, 768, 4096).mT),
     ):
         w, y = halves(x.shape[-1]), x.contiguous()
         for name, ours, theirs in (
@@ -56,6 +62,7 @@ def cases(torch):
         (64, 1024, 512),
         (1, 4096, 4096),
         (1, 8192, 4096),
+        (4, 50000, 128),
     ):
         x, target = halves(*shape), torch.randint(0, shape[1], (shape[0], *shape[2:]), device="cuda")
         arms = {"ours": lambda x=x: kernels.softmax(x, 1), "torch": lambda x=x: x.softmax(1)}

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import functools
 import sys
+from unittest import mock
 
 import torch
 
 from pyptx import kernels
+from pyptx.kernels import _call
 
 E4M3 = torch.float8_e4m3fn
 
@@ -39,6 +41,26 @@ def rows(function, matrices: int, vectors: int, *shape, dtype=torch.bfloat16, of
         sizes = [(shape, dtype)] * matrices + [(shape[-1:], of_vectors or dtype)] * vectors
         given = [torch.randn(size, device=device).to(kind) for size, kind in sizes]
         return with_gradients(function, given, **options)
+
+    return call
+
+
+def as_of_many(call):
+    """A call by the kernels for many rows."""
+
+    def made(device):
+        with mock.patch.object(_call, "FEW_ROWS", ()):
+            return call(device)
+
+    return made
+
+
+def turned_rows(function):
+    """Of channels in front of their pixels, in 16 bits and, of an odd number, in f32."""
+
+    def call(device):
+        given = torch.randn(2, 40, 48, device=device).bfloat16().mT, torch.randn(33, 21, device=device).mT
+        return [each for x in given for each in with_gradients(function, [x.detach()])]
 
     return call
 
@@ -216,7 +238,9 @@ EVERY = {
     "add_rms_norm, long": rows(kernels.add_rms_norm, 2, 1, 3, 40000),
     "softmax": rows(kernels.softmax, 1, 0, 9, 1000),
     "softmax, odd": rows(kernels.softmax, 1, 0, 70, 1001),
-    "softmax, of a few elements": rows(kernels.softmax, 1, 0, 300, 7),
+    "softmax, of a few elements": as_of_many(rows(kernels.softmax, 1, 0, 300, 7)),
+    "softmax, of few rows": rows(kernels.softmax, 1, 0, 70, 33),
+    "softmax, turned": turned_rows(kernels.softmax),
     "softmax, long": rows(kernels.softmax, 1, 0, 20, 20000),
     "softmax, not kept": rows(kernels.softmax, 1, 0, 3, 300001),
     "softmax, to f32": rows(functools.partial(kernels.softmax, dtype=torch.float32), 1, 0, 9, 1000),
@@ -224,11 +248,13 @@ EVERY = {
     "softmax, of many columns": rows(kernels.softmax, 1, 0, 9, 100, 1000, dim=1),
     "softmax, of wide columns": rows(kernels.softmax, 1, 0, 8, 20, 2048, dim=1),
     "softmax, of long columns": rows(kernels.softmax, 1, 0, 1, 4096, 16, dim=1),
-    "softmax, of a row a thread": rows(kernels.softmax, 1, 0, 300, 33),
+    "softmax, of a row a thread": as_of_many(rows(kernels.softmax, 1, 0, 300, 33)),
     "log_softmax": rows(kernels.log_softmax, 1, 0, 9, 1000),
     "swiglu": rows(kernels.swiglu, 2, 0, 9, 1000),
     "swiglu, halves": rows(kernels.swiglu, 1, 0, 9, 16384),
     "swiglu, halves that are not cut": rows(kernels.swiglu, 1, 0, 9, 12000),
+    "swiglu, odd halves": rows(kernels.swiglu, 1, 0, 9, 2 * 333),
+    "swiglu, of few elements": lambda device: [kernels.swiglu(half(device, 9, 48), half(device, 9, 48))],
     "swiglu, apart": apart(kernels.swiglu, 2, 0),
     "rms_norm, apart": apart(kernels.rms_norm, 1, 1),
     "layer_norm, apart": apart(kernels.layer_norm, 1, 2),

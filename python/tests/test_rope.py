@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -70,6 +72,23 @@ def test_against_float64(seq_dim, shape, interleaved, dtype, device):
                 assert y.shape == wanted.shape and distance(y, wanted) < TYPES[dtype]
                 (ours,), (theirs,) = torch.autograd.grad(y, x, pull), torch.autograd.grad(wanted, exact, pull.double())
                 assert distance(ours, theirs) < TYPES[dtype]
+
+
+@devices
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
+@pytest.mark.parametrize(("columns", "half"), [(80, 16), (24, 4), (88, 32), (10, 3)])
+def test_the_elements_behind_are_copied(columns, half, dtype, device):
+    """Also what is infinite and NaN."""
+    x = torch.randn(2, 3, 5, columns, device=device).to(dtype)
+    x[..., 2 * half :] = (
+        torch.tensor([math.inf, -math.inf, math.nan, -0.0], device=device)
+        .to(dtype)
+        .repeat(columns)[: columns - 2 * half]
+    )
+    for interleaved in (False, True):
+        y = kernels.rope(x, *tables(5, half, device=device), interleaved=interleaved)
+        torch.testing.assert_close(y[..., 2 * half :], x[..., 2 * half :], rtol=0, atol=0, equal_nan=True)
+        assert y[..., : 2 * half].isfinite().all()
 
 
 @devices

@@ -277,8 +277,11 @@ def test_rows_of_gates_are_joined(monkeypatch):
     monkeypatch.setattr(_call, "viewed", lambda array, *shape: asked.append(shape) or array.view(shape))
     x = torch.randn(512, 33)
     kernels.swiglu(x, x, out=torch.empty_like(x))
+    monkeypatch.setattr(_call, "SMALL", 0)
+    longer = torch.cat([x, x])
+    kernels.swiglu(longer, longer, out=torch.empty_like(longer))
     kernels.swiglu(x[:24], x[:24], out=torch.empty_like(x[:24]))
-    assert asked == [(33, 512), (1, 792)]
+    assert asked == [(1056, 16), (33, 1024), (1, 792)]
     with pytest.raises(LaunchValueError, match=r"`up` has shape \(33, 512\), not \(512, 33\)"):
         kernels.swiglu(x, x.view(33, 512))
 

@@ -109,13 +109,24 @@ def test_which_rows():
         assert split.each * split.together * split.vector >= n + 7
 
 
+def test_which_rows_a_warp_takes():
+    """A CTA for each would begin too late: of any vectors, up to 3 KB."""
+    for split in (Split.once, Split.wide, Split.reading):
+        for n, bits in ((197, 32), (577, 32), (514, 32), (1152, 16), (1280, 16)):
+            assert split(n, bits).threads == 32 and split(n, bits).rows >= 4, (split, n, bits)
+    assert Split.once(1500, 16).threads == Split.once(701, 32).threads == 32
+    assert Split.once(1536, 16, norm=2).threads == 32 and Split.once(1544, 16).threads > 32
+    # Few lanes that have as few places empty, where one matrix is read.
+    assert [Split.once(197, 16, arrays).threads for arrays in (1, 2)] == [8, 16]
+
+
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")
 @pytest.mark.filterwarnings("ignore:PTX4014")
 @pytest.mark.parametrize("n", [9001, 32_003])
 def test_long_rows_stay_in_registers(n):
     """Also two matrices, and three."""
     for function, types in ((SWIGLU, (bf16,) * 2), (LAYER_NORM, (bf16,) * 3), (CROSS_ENTROPY, (bf16, s64))):
-        for kernel in function.made(types, True):
+        for kernel in function.made(types, True, False):
             if hasattr(kernel, "resources"):  # the backward of layer_norm is two kernels
                 assert kernel.resources(N=n).spill_stores <= 64
 

@@ -184,7 +184,7 @@ def test_rows_that_are_cut_into_pieces(shape, device):
 
 
 @devices
-@pytest.mark.parametrize("n", [24, 14336, 10002, 40008, 14, 150])
+@pytest.mark.parametrize("n", [24, 14336, 10002, 40008, 14, 150, 2730, 18006])
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 def test_halves_have_one_gradient(n, dtype, device):
     for approximate in ("none", "tanh"):
@@ -196,9 +196,8 @@ def test_halves_have_one_gradient(n, dtype, device):
         ours, theirs = torch.autograd.grad(got, x, pull), torch.autograd.grad(wanted, exact, pull.double())
         assert distance(got, wanted) < TOLERANCES[dtype] and distance(*ours, *theirs) < TOLERANCES[dtype]
     plain = x.detach()
-    if n % 16 == 0:
-        with nothing_copied():
-            kernels.swiglu(plain)
+    with nothing_copied():
+        kernels.swiglu(plain)
     wanted = kernels.swiglu(plain)
     out = torch.zeros(3, n, device=device).to(dtype)[:, : n // 2]
     assert kernels.swiglu(plain, out=out) is out
@@ -259,12 +258,57 @@ def test_other_rows_are_copied_as_before(device):
     """Strides and addresses that 16 bytes do not divide, columns, five dimensions, and rows of a few or an odd number of elements."""
     wide = torch.randn(6, 100, device=device)
     odd = [
-        wide[:, 1:49], wide[:, :98:2], wide.T, torch.randn(6, 51, device=device)[:, :48], torch.randn(6, 24, device=device)[:, :7],
+        wide[:, 1:49], wide[:, :98:2], wide.T, torch.randn(100, 6, 2, device=device).movedim(0, -1), torch.randn(6, 51, device=device)[:, :48], torch.randn(6, 24, device=device)[:, :7],
         torch.randn(2, 3, 2, 3, 2, 16, device=device).transpose(0, 3), torch.randn(4, 16, device=device)[:, :8], wide[:0, :48],
     ]  # fmt: skip
     for x in odd:
         torch.testing.assert_close(kernels.softmax(x), x.softmax(-1))
         torch.testing.assert_close(kernels.layer_norm(x), F.layer_norm(x, x.shape[-1:]))
+
+
+TURNED = {
+    "a matrix": lambda device: torch.randn(20, 33, device=device).mT,
+    "images, their channels behind": lambda device: torch.randn(2, 48, 9, 5, device=device).permute(0, 2, 3, 1),
+    "several matrices": lambda device: torch.randn(3, 130, 70, device=device).mT,
+    "their first dimension behind": lambda device: torch.randn(16, 3, 22, device=device).permute(1, 2, 0),
+}
+
+
+@devices
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("rows", TURNED)
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", "add_rms_norm", "swiglu"])
+def test_turned_rows_are_packed_by_a_kernel(name, rows, dtype, device):
+    x = TURNED[rows](device).to(dtype)
+    assert not x.is_contiguous()
+    compare(name, inputs := of_names(name, x, torch.randn_like(x)))
+    with nothing_copied():
+        FUNCTIONS[name][0](*inputs)
+
+
+@devices
+@pytest.mark.parametrize("block", [None, 128, (128, 128)], ids=str)
+def test_turned_rows_are_quantized(block, device):
+    for x in (torch.randn(40, 140, device=device).mT, torch.randn(42, 33, device=device).mT):
+        with nothing_copied():
+            found = kernels.quantize_fp8(x, block=block)
+        for got, wanted in zip(found, kernels.quantize_fp8(x.contiguous(), block=block), strict=True):
+            assert torch.equal(got.float(), wanted.float())
+
+
+@pytest.mark.parametrize(("bits", "shape"), [(16, (2, 70, 133)), (16, (1, 64, 40)), (32, (3, 33, 68))])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_the_sanitizer_finds_nothing_in_turned_matrices(target, bits, shape):
+    from pyptx.kernels._rows.turned import turning_kernel
+    from pyptx.types import bf16, f32
+
+    turn = turning_kernel(bf16 if bits == 16 else f32, *shape[:0:-1], target == "sm_90a")
+    x = torch.randn(shape).to(torch.bfloat16 if bits == 16 else torch.float32).requires_grad_()
+    with pyptx.simulator(check="all"), kernels.simulated_target(target):
+        y = turn(x)
+    assert torch.equal(y, x.mT.contiguous())
+    (gradient,) = torch.autograd.grad(y, x, pull := torch.randn_like(y))
+    assert torch.equal(gradient, pull.mT)
 
 
 @devices

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
@@ -9,7 +11,10 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 from test_row_edges import with_gradients  # noqa: E402
 
 from pyptx import kernels  # noqa: E402
+from pyptx.kernels import _call  # noqa: E402
 from pyptx.kernels._rows.split import Split  # noqa: E402
+
+gated, softmax = (sys.modules[f"pyptx.kernels.{name}"] for name in ("gated", "softmax"))
 
 F = torch.nn.functional
 TYPES = {torch.bfloat16: 2e-2, torch.float32: 1e-5}
@@ -48,7 +53,19 @@ FUNCTIONS = {
 @pytest.mark.parametrize("n", [3, 5, 6, 7, 8, 10, 14, 33, 46, 77])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_against_float64(name, dtype, n, rows):
+def test_against_float64(name, dtype, n, rows, monkeypatch):
+    monkeypatch.setattr(_call, "FEW_ROWS", ())
+    compare(name, dtype, n, rows)
+
+
+@pytest.mark.parametrize("n", [1, 3, 8, 9, 33, 77])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_few_rows_by_lanes(name, dtype, n):
+    compare(name, dtype, n, 13)
+
+
+def compare(name, dtype, n, rows):
     ours, theirs, vectors = FUNCTIONS[name]
     generator = torch.Generator().manual_seed(n * rows)
     x = torch.randn(rows, n, generator=generator).to(dtype)
@@ -65,6 +82,35 @@ def test_a_target_outside_and_one_that_is_ignored():
     for rows in (losses, gradient.sum(1)):
         assert rows.isnan().tolist() == [False, True, True, False, False, True, False, False, False]
     assert losses[3] == 0 and not gradient[3].any()
+
+
+def test_which_rows_are_few():
+    shapes = (8192, 77), (64, 128, 17), (8193, 77), (8192, 80), (65536, 7), (65536, 8), (65537, 7), (8192, 97)
+    few = [True, True, False, False, True, True, False, False]
+    assert [softmax.SOFTMAX[0]._are_few(shape) for shape in shapes] == few
+    assert not gated.SWIGLU._are_few((8192, 77))
+    x = torch.randn(3, 77).bfloat16()
+    few, many = (softmax.SOFTMAX[0].run_for((x.dtype,), False, False, "", 0, few) for few in (True, False))
+    assert "shfl" in few.ptx(N=77) and "shfl" not in many.ptx(N=77)
+
+
+def test_small_gates_have_rows_of_16_elements():
+    """Calls that autograd records keep theirs, and are remembered with their tensors."""
+
+    def columns(*shape, recorded=False):
+        return gated.SWIGLU._columns([torch.empty(shape, device="meta")] * 2, None, recorded)
+
+    assert [columns(4, 4096), columns(512, 4096), columns(3, 2, 8)] == [16] * 3
+    assert [columns(513, 4096), columns(37, 1001), columns(2**20, 24), columns(100_000, 120)] == [4096, 1001, 4096, 120]
+    assert [columns(4, 4096, recorded=True), columns(3, 2, 8, recorded=True)] == [4096, 8]
+    assert softmax.SOFTMAX[0]._columns([torch.empty(4, 4096, device="meta")], None, False) == 4096
+    for shape in ((4, 4096), (5, 48), (3, 100), (2, 3, 8)):
+        x, up = torch.randn(2, *shape).bfloat16()
+        wanted = kernels.swiglu(x.requires_grad_(), up).detach()
+        plain, out = x.detach(), torch.empty(shape).bfloat16()
+        assert torch.equal(kernels.swiglu(plain, up), wanted)
+        assert kernels.swiglu(plain, up, out=out) is out and torch.equal(out, wanted)
+        assert kernels.swiglu(plain, up, out=plain) is plain and torch.equal(plain, wanted)
 
 
 def test_which_rows():

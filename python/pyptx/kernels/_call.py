@@ -11,18 +11,23 @@ from pyptx import Tile, _core, differentiable_kernel
 from pyptx._arch import detect_arch
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.differentiable import keywords_of
-from pyptx.kernels._call_apart import apart_backward, are_apart, laid, packed
+from pyptx.kernels._call_apart import apart_backward, are_apart, laid, packed, repacked
 from pyptx.kernels._rows.apart import can_lie_apart, in_place, scalars_of
-from pyptx.kernels._rows.split import Split, has_edges
-from pyptx.kernels._target import OWN, simulated
-from pyptx.types import bf16, f16, f32, s32, s64
+from pyptx.kernels._rows.split import OWN, Split, has_edges
+from pyptx.kernels._target import OWN as OWN_TARGETS
+from pyptx.kernels._target import simulated
+from pyptx.kernels._types import INDICES, TYPES, spelled
 
-__all__ = ["Remembered", "RowFunction", "columns", "has_clusters", "last", "matrix", "of_rows_and_columns", "spelled"]
+__all__ = [
+    "TYPES", "Remembered", "RowFunction", "columns", "has_clusters", "last", "matrix", "of_rows_and_columns", "spelled",
+]  # fmt: skip
 
-TYPES = {"float32": f32, "float16": f16, "bfloat16": bf16}
-INDICES = {"int64": s64, "int32": s32}
 # Elements of rows that are made longer, if 8 divides all elements; the most that they have then.
 SHORT, JOINED = 64, 4096
+# (elements of a row at most, rows up to which threads that have rows of their own do not fill a GPU)
+FEW_ROWS = ((16, 65536), (OWN, 8192))
+# Elements up to which a matrix has rows of so few that a thread has one vector, or two: more take long to compute.
+SMALL, PIECE = 2**21, 16
 
 
 def matrix(dtype) -> Tile:
@@ -31,11 +36,6 @@ def matrix(dtype) -> Tile:
 
 def columns(dtype) -> Tile:
     return Tile("N", dtype, align=16)
-
-
-def spelled(dtype) -> str:
-    """The name of an element type of torch, numpy or JAX."""
-    return getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
 
 
 def last(array, dim: int):
@@ -107,13 +107,13 @@ class RowFunction(_core.Choice):
         FUNCTIONS[name] = self
         simulated.add(self)
 
-    def _made(self, make, types, wide: bool):
-        share = Split.wide if wide else Split.once
-        return make(functools.partial(share, bits=max(each.bits for each in types[: self.rows])), *types)
+    def _made(self, make, types, wide: bool, few: bool):
+        share, told = Split.wide if wide else Split.once, {"own": False} if few else {}
+        return make(functools.partial(share, bits=max(each.bits for each in types[: self.rows]), **told), *types)
 
     def kernel(self, *types, wide: bool = False):
         """The kernel for these PTX types, to read or to launch by itself; `wide`: the one for GPUs with clusters."""
-        return self.made(types, wide)[0]
+        return self.made(types, wide, False)[0]
 
     def _choose(self, tensors, out=None, **options):
         check_arrays(self.called, self.names, tensors, out, self.rows, self.needed)
@@ -141,7 +141,8 @@ class RowFunction(_core.Choice):
         if way := self._lies(tensors, out, recorded):
             call = functools.partial(self._apart, way, dtypes, wide, tensors, out, options)
         else:
-            call = functools.partial(self._run, self.run_for(dtypes, wide, out is None), tensors, out, options)
+            run = self.run_for(dtypes, wide, out is None, "", 0, self._are_few(tensors[0].shape))
+            call = functools.partial(self._run, run, tensors, out, options)
         if recorded:
             return call(keep=functools.partial(self._keep, tensors, given))
         return _core.remember_launches(self, tuple(tensors), out, given, call)
@@ -157,7 +158,7 @@ class RowFunction(_core.Choice):
 
     def _run(self, run, tensors, out, options, traced=False, keep=None):
         shape = tensors[0].shape
-        columns = shape[-1] if traced else self._columns(tensors, out)
+        columns = shape[-1] if traced else self._columns(tensors, out, recorded=keep is not None)
         # A default is a number of the program to torch.compile(dynamic=True); the kernel's own is a constant.
         named = {key: value for key, value in options.items() if value != self.defaults[key]}
         is_matrix = len(shape) == 2 and columns == shape[-1]
@@ -178,15 +179,21 @@ class RowFunction(_core.Choice):
         run(*given, out=place if is_matrix else viewed(place, rows, width), **named)
         return out if place is out else copied_to(self.called, out, place)
 
-    def _columns(self, tensors, out) -> int:
+    def _columns(self, tensors, out, recorded: bool) -> int:
         """The columns of the rows that the kernel is given: those of the tensors or, where elements do not depend on others and vectors do not divide
-        rows, or they are short, of others that the same memory has: a power of two, or a multiple of eight."""
+        rows, or they are short, or matrices are small, of others that the same memory has: a power of two, or a multiple of eight.
+        `recorded`: whether autograd records the call, which is remembered if the kernel has its tensors."""
         shape = tensors[0].shape
         columns = shape[-1]
         if self.over_rows or self.shaped is not given_shape or not hasattr(tensors[0], "storage_offset"):
             return columns  # JAX may have rows on several devices
         size = math.prod(shape)
-        if type(size) is not int or size == 0 or (columns % 8 == 0 and columns >= SHORT):
+        if type(size) is not int or size == 0:
+            return columns
+        if size <= SMALL and size % PIECE == 0 and not recorded:
+            self.fits(self, tensors, out)
+            return PIECE
+        if columns % 8 == 0 and columns >= SHORT:
             return columns
         self.fits(self, tensors, out)
         if (power := math.gcd(size, JOINED)) >= 8 * SHORT:
@@ -223,6 +230,13 @@ class RowFunction(_core.Choice):
             return copied_to(self.called, out, run(*given, **named))
         run(*given, out=out, **named)
         return out
+
+    def _are_few(self, shape) -> bool:
+        """Whether threads could have rows of their own, but there are few."""
+        n, rows = shape[-1], math.prod(shape[:-1])
+        if not self.over_rows or type(n) is not int or type(rows) is not int or (n % 8 == 0 and n > 8):
+            return False
+        return any([n <= most and rows <= few for most, few in FEW_ROWS])
 
     def _has_edges(self, tensors, columns: int) -> bool:
         """Whether rows may begin inside a vector of memory that another row is part of."""
@@ -300,9 +314,9 @@ FUNCTIONS: dict[str, RowFunction] = {}
 
 
 @functools.cache
-def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool, way: str = "", rank: int = 0):
+def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool, way: str = "", rank: int = 0, few: bool = False):
     """What the function of this name runs for tensors of these types: a kernel, or a kernel joined with its backward.  `way`: as of
-    `RowFunction._lies`, of tensors of so many dimensions."""
+    `RowFunction._lies`, of tensors of so many dimensions.  `few`: as of `RowFunction._are_few`."""
     function, types = FUNCTIONS[name], []
     for position, dtype in enumerate(dtypes):
         legal = INDICES if position == function.indices else TYPES
@@ -311,7 +325,7 @@ def chosen(name: str, dtypes: tuple, wide: bool, differentiable: bool, way: str 
                 f"{function.called}: `{function.names[position]}` is of {spelled(dtype)}; legal are {', '.join(legal)}"
             )
         types.append(dtype and legal[spelled(dtype)])
-    forward, backward = function.made(tuple(types), wide)
+    forward, backward = function.made(tuple(types), wide, few)
     forward = forward.apart(rank, way == "packed") if way else forward
     if backward is None or not differentiable:
         return forward
@@ -550,7 +564,7 @@ def name_for_compiler(name: str, *key) -> str:
 def has_clusters(tensor) -> bool:
     """Whether the kernels that run on this tensor may use clusters of CTAs: it is on a GPU since Hopper, or in the CPU's memory inside a
     `simulated_target` that has clusters."""
-    return of_hopper() if getattr(tensor, "is_cuda", False) else is_in_cpu(tensor) and simulated.target in OWN
+    return of_hopper() if getattr(tensor, "is_cuda", False) else is_in_cpu(tensor) and simulated.target in OWN_TARGETS
 
 
 def is_in_cpu(array) -> bool:
@@ -676,6 +690,8 @@ def dense(tensor, traced: bool):
     if contiguous is None:  # not of torch
         flags = getattr(tensor, "flags", None)
         return tensor if flags is None or (flags.c_contiguous and begins_at(tensor, 16)) else tensor.copy()
+    if not traced and (made := repacked(tensor)) is not None:
+        return made
     tensor = contiguous()
     if traced:  # where an address is not known; the launch refuses one that does not fit
         return tensor

@@ -1,12 +1,18 @@
 """How functions over rows call their kernels for tensors of torch whose rows lie apart (_rows/apart.py): without a copy.  A compiler, a
 transformation or a mode of torch never comes here; for those the tensors are packed first."""
 
+import math
+
+from pyptx import _core
 from pyptx.frameworks.differentiable import differentiated_once
 from pyptx.kernel import Kernel
 from pyptx.kernels._rows.apart import can_lie_apart, in_place, scalars_of
 from pyptx.kernels._rows.split import has_edges
+from pyptx.kernels._rows.turned import LEAST, turning_kernel
+from pyptx.kernels._target import family
+from pyptx.kernels._types import TYPES, spelled
 
-__all__ = ["apart_backward", "are_apart", "is_packed", "laid", "packed", "where_they_lie"]
+__all__ = ["apart_backward", "are_apart", "is_packed", "laid", "packed", "repacked", "where_they_lie"]
 
 
 def are_apart(tensors, out) -> bool:
@@ -50,9 +56,29 @@ def packed(tensor):
     """The tensor if it is packed, else a copy."""
     if is_packed(tensor):
         return tensor
+    if (made := repacked(tensor)) is not None:
+        return made
     import torch
 
     return tensor.clone(memory_format=torch.contiguous_format)
+
+
+def repacked(tensor):
+    """A packed copy by a kernel, of a tensor that is a view of packed memory in which some dimensions stand behind its last one; None of others."""
+    kind = TYPES.get(spelled(tensor.dtype))
+    if kind is None or tensor.is_contiguous() or not are_alone((tensor,)) or tensor.data_ptr() % 16:
+        return None
+    *lead, n = tensor.shape
+    for at in range(len(lead)):
+        memory = tensor.movedim(-1, at)
+        if memory.is_contiguous():
+            columns = math.prod(lead[at:])
+            if min(n, columns) < LEAST:
+                return None
+            made = turning_kernel(kind, columns, n, bool(family(tensor.is_cuda)))
+            made = made if _core.are_recorded((tensor,)) else made.forward_kernel
+            return made(memory.reshape(-1, n, columns)).reshape(tensor.shape)
+    return None
 
 
 def where_they_lie(kernel: Kernel, *tensors, **options):

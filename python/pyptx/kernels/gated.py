@@ -20,7 +20,7 @@ from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import add, apply, constant, exp, fma, mul, neg, reciprocal, square, sub
 from pyptx.kernels._rows.apart import Half
 from pyptx.kernels._rows.row import Row
-from pyptx.kernels._rows.split import has_edges, paired, row_kernel
+from pyptx.kernels._rows.split import paired, row_kernel, without_edges
 
 __all__ = ["geglu", "swiglu"]
 
@@ -80,7 +80,7 @@ def make_of_halves(name: str, activation):
     """The function of one matrix, whose rows are a gate and an up one behind the other; so is its gradient."""
 
     def of(split, dtype):
-        both, one = (Tile("M", "H", dtype, align=16),), (matrix(dtype),)
+        both, one, split = (Tile("M", "H", dtype, align=16),), (matrix(dtype),), without_edges(split)
 
         def forward(X, Y):
             gated(split, activation, *halves_of(X), Y)
@@ -142,17 +142,13 @@ SWIGLU_OF_HALVES, GEGLU_OF_HALVES = make_of_halves("swiglu", silu), make_of_halv
 GEGLU_BY_TANH_OF_HALVES = make_of_halves("geglu_by_tanh", gelu_by_tanh)
 
 
-def of_halves(function: RowFunction, whole: RowFunction, gate, out):
-    """`function` of the halves of the rows of one tensor, by `whole`, whose vectors must divide a half; else each half is given by itself."""
-    name = function.called
-    rank_of(name, "gate", gate)
+def of_halves(whole: RowFunction, gate, out):
+    """`whole` of the rows of one tensor, whose halves it takes."""
+    rank_of(whole.called, "gate", gate)
     columns = gate.shape[-1]
     if columns % 2:
-        raise LaunchValueError(f"{name}: rows of {columns} elements have no halves: pass gate and up")
-    half = columns // 2
-    if columns % 8 or has_edges(shorter(half), 16):
-        return function((gate[..., :half], gate[..., half:]), out)
-    return whole((gate,), out, N=half)
+        raise LaunchValueError(f"{whole.called}: rows of {columns} elements have no halves: pass gate and up")
+    return whole((gate,), out, N=columns // 2)
 
 
 def swiglu(gate: Any, up: Any = None, *, out: Any = None, **named: Unpack[Nothing]) -> Any:
@@ -169,7 +165,7 @@ def swiglu(gate: Any, up: Any = None, *, out: Any = None, **named: Unpack[Nothin
     for name in named:
         raise no_such_argument(swiglu, name)
     if up is None:
-        return of_halves(SWIGLU, SWIGLU_OF_HALVES, gate, out)
+        return of_halves(SWIGLU_OF_HALVES, gate, out)
     return SWIGLU((gate, up), out)
 
 
@@ -189,4 +185,4 @@ def geglu(gate: Any, up: Any = None, *, approximate: str = "none", out: Any = No
     if approximate not in ("none", "tanh"):
         raise LaunchValueError(f"geglu: approximate is 'none' or 'tanh', not {approximate!r}")
     of_two, of_one = (GEGLU_BY_TANH, GEGLU_BY_TANH_OF_HALVES) if approximate == "tanh" else (GEGLU, GEGLU_OF_HALVES)
-    return of_halves(of_two, of_one, gate, out) if up is None else of_two((gate, up), out)
+    return of_halves(of_one, gate, out) if up is None else of_two((gate, up), out)

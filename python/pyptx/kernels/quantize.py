@@ -102,18 +102,11 @@ def begin(split):
 
 
 def make_by_blocks_of_rows(split, dtype):
-    """A group of lanes takes UNROLL rows of the same 128 columns, whose loads are in flight together.  The groups of a CTA take neighbouring
-    columns; if there are more groups than columns, the others take further rows.  Neighbouring CTAs take neighbouring columns."""
-
-    def shares(N) -> tuple[int, int, int]:
-        """(blocks of columns side by side in a CTA, CTAs side by side, rows of a CTA)."""
-        places, blocks = WARPS * Lanes(N, dtype).across, max(1, blocks_in(N))
-        side = min(places, 1 << (blocks - 1).bit_length())
-        return side, -(-blocks // side), places // side * UNROLL
+    """A group of lanes takes UNROLL rows of the same 128 columns, whose loads are in flight together.  Neighbouring groups take neighbouring columns, those
+    behind the last ones of the next rows."""
 
     def grid(M, N):
-        _, beside, rows = shares(N)
-        return (-(-M // rows) * beside, 1, 1)
+        return (-(-(-(-M // UNROLL) * blocks_in(N)) // (WARPS * Lanes(N, dtype).across)), 1, 1)
 
     @block_kernel(split, dtype, Tile("M", "B", f32), {"batch": "M"}, grid=grid, block=(32 * WARPS, 1, 1))
     def quantize_fp8_blocks_of_rows(X, Q, S):
@@ -121,13 +114,9 @@ def make_by_blocks_of_rows(split, dtype):
         share = Lanes(X.shape[1], dtype)
         m, blocks = ptx.param(u32, "M"), ptx.param(u32, "B")
         warp, piece, within = share.place()
-        side, beside, below = shares(X.shape[1])
-        above, place = divided(reg.from_(ptx.special.ctaid.x(), u32), beside)
-        mine = warp * share.across + piece
-        block, first = place * side + (mine & (side - 1)), above * below
-        if side < WARPS * share.across:
-            first = first + (mine >> (side.bit_length() - 1)) * UNROLL
-        column = block * BLOCK + within
+        group = (reg.from_(ptx.special.ctaid.x(), u32) * WARPS + warp) * share.across + piece
+        above, block = divided(group, max(1, blocks_in(X.shape[1])))
+        first, column = above * UNROLL, block * BLOCK + within
         rows = [first + i for i in range(UNROLL)]
         vectors = [share.vectors(row, column, m) for row in rows]
         loaded = [share.load(X, some) for some in vectors]
@@ -135,7 +124,7 @@ def make_by_blocks_of_rows(split, dtype):
             values = share.values(bits)
             inverse = inverse_scale(largest := largest_of(values, share.lanes))
             share.store(Q, some, values, inverse)
-            with ptx.if_((within == 0) & (block < blocks) & (row < m)):
+            with ptx.if_((within == 0) & (row < m)):
                 store_scale(place_of_scale(S, row, block, blocks), largest)
         ptx.ret()
 

@@ -4,6 +4,8 @@ y_a = a cos - b sin, y_b = b cos + a sin, where a and b are the elements i and i
 Elements from R on are copied.  The gradient is rotated back, by the same kernel with -sin.  Su et al., RoFormer, arXiv 2104.09864.
 """
 
+import contextlib
+import itertools
 import math
 from typing import Any
 
@@ -40,19 +42,32 @@ LONGEST = 1024  # elements of a head
 
 
 class Share:
-    """How the threads of a CTA share heads of `n` elements, of which 2 `half` are rotated: a thread has a pair of vectors, and the CTA has
-    `rows` heads side by side."""
+    """How the threads of a CTA share heads of `n` elements, of which 2 `half` are rotated: a thread has two vectors, and the CTA has `rows` heads side
+    by side."""
 
     def __init__(self, n: int, half: int, bits: int, interleaved: bool):
         self.vector = math.gcd(128 // bits, half, n)
-        self.turning = (
-            half // self.vector
-        )  # threads of a row that rotate a pair of vectors; the others copy two vectors
+        self.turning = half // self.vector  # threads of a row that rotate two vectors; the others copy two
         self.still = (n - 2 * half) // self.vector
         self.threads = self.turning + (self.still + 1) // 2
         self.rows = max(1, THREADS // self.threads)
-        # Distances in elements: from the first vector of a pair to that of the next pair, and to its own second vector.
-        self.pitch, self.apart = (2 * self.vector, self.vector) if interleaved else (self.vector, half)
+        # Distances in elements: from a thread's first vector to that of the next thread, and to its own second vector.
+        self.pitch, self.apart = (2, 1) if interleaved and self.vector == 1 else (self.vector, half)
+        # The same of the tables: elements of one load, of which each vector of whole pairs has one.
+        self.line = self.vector // 2 if interleaved and self.vector > 1 else self.vector
+        self.lines = (0, half // 2) if self.line < self.vector else (0,)
+
+    def vectors(self, thread) -> tuple:
+        """(whether the thread rotates its vectors, the column of the first, how many elements further the second is, whether that exists); None: of all
+        threads."""
+        if not self.still:
+            return None, thread * self.pitch, self.apart, None
+        rotates = thread < self.turning
+        step, ahead = (
+            apply_to(reg.scalar(u32), ptx.inst.selp.b32, turning, copied, rotates)
+            for turning, copied in ((self.pitch, 2 * self.vector), (self.apart, self.vector))
+        )
+        return rotates, thread * step, ahead, thread < self.threads - 1 if self.still % 2 else None
 
     def place(self):
         """(row within the CTA, thread of the row)."""
@@ -83,16 +98,21 @@ class Vectors:
         ptx.inst.mad.wide.u32(offset, row, self.columns, offset)
         return self.base + offset * self.size
 
-    def load(self, address, there, ahead: int = 0, otherwise: float = 0) -> list:
+    def addresses(self, row, column, ahead) -> tuple:
+        """Of an element of a row, and of the one so many elements further, a number or a register."""
+        first = self.address(row, column)
+        return first, first + ahead * self.size if isinstance(ahead, int) else beyond(first, ahead, self.size)
+
+    def load(self, address, there, behind: int = 0, otherwise: float = 0) -> list:
         bits = registers(self.dtype, self.vector, init=otherwise)
-        move(LOAD, address, ahead * self.size, bits, self.vector * self.size, pred=there)
+        move(LOAD, address, behind * self.size, bits, self.vector * self.size, pred=there)
         return bits
 
     def values(self, bits: list) -> list:
         return [value for each in bits for value in widened(each, self.dtype)]
 
-    def store(self, address, there, bits: list, ahead: int = 0):
-        move(STORE, address, ahead * self.size, bits, self.vector * self.size, pred=there)
+    def store(self, address, there, bits: list):
+        move(STORE, address, 0, bits, self.vector * self.size, pred=there)
 
 
 def turned(pairs, cos, sin):
@@ -116,31 +136,35 @@ def joined(pairs, interleaved: bool):
 
 
 def turn(share: Share, x: Vectors, y: Vectors, tables, thread, rows, interleaved: bool, backward: bool):
-    """Writes the rotation of a thread's vectors.  `rows`: (row, predicate that it exists, line of the tables, predicate that it exists)."""
+    """Writes the rotation of a thread's two vectors, or a copy of them.  `rows`: (row, predicate that it exists, line of the tables, predicate that it
+    exists)."""
+    rotates, column, ahead, second = share.vectors(thread)
     loaded = []
     for row, there, line, known in rows:
-        at = x.address(row, thread * share.pitch)
-        lines = (table.address(line, thread * share.vector) for table in tables)
-        cos, sin = (table.load(line, known, otherwise=table.nan) for table, line in zip(tables, lines, strict=True))
-        loaded.append((x.load(at, there), x.load(at, there, share.apart), cos, sin))
-    for (row, there, *_), (first, second, *bits) in zip(rows, loaded, strict=True):
-        cos, sin = (table.values(some) for table, some in zip(tables, bits, strict=True))
-        sin = [neg(each) for each in sin] if backward else sin
-        pairs = split_pairs(x.values(first), x.values(second), interleaved)
-        to = y.address(row, thread * share.pitch)
-        for ahead, values in zip((0, share.apart), joined(turned(pairs, cos, sin), interleaved), strict=True):
-            y.store(to, there, narrowed(values, y.dtype), ahead)
-
-
-def copy(share: Share, x: Vectors, y: Vectors, thread, rows):
-    """Copies up to two vectors of the elements that are not rotated."""
-    item = (thread - share.turning) * 2
-    column = (item + 2 * share.turning) * share.vector
-    for row, there, *_ in rows:
-        at, to = x.address(row, column), y.address(row, column)
-        for k in range(2):
-            inside = there & (item + k < share.still)
-            y.store(to, inside, x.load(at, inside, k * share.vector), k * share.vector)
+        guards = there, there if second is None else there & second
+        known = known if rotates is None else known & rotates
+        vectors = [x.load(at, guard) for at, guard in zip(x.addresses(row, column, ahead), guards, strict=True)]
+        places = (table.address(line, thread * share.line) for table in tables)
+        bits = [
+            [table.load(at, known, behind, table.nan) for behind in share.lines]
+            for table, at in zip(tables, places, strict=True)
+        ]
+        loaded.append((row, guards, vectors, bits))
+    for row, guards, vectors, bits in loaded:
+        cos, sin = (
+            [value for some in each for value in table.values(some)] for table, each in zip(tables, bits, strict=True)
+        )
+        with contextlib.nullcontext() if rotates is None else ptx.if_(rotates):
+            sin = [neg(each) for each in sin] if backward else sin
+            pairs = split_pairs(*map(x.values, vectors), interleaved)
+            made = [narrowed(some, y.dtype) for some in joined(turned(pairs, cos, sin), interleaved)]
+            if rotates is not None:
+                for into, value in zip(itertools.chain(*vectors), itertools.chain(*made), strict=True):
+                    (ptx.inst.mov.b16 if into.dtype.bits == 16 else ptx.inst.mov.b32)(into, value)
+        for at, guard, some in zip(
+            y.addresses(row, column, ahead), guards, made if rotates is None else vectors, strict=True
+        ):
+            y.store(at, guard, some)
 
 
 def line_of(row, there, positions, inner: int):
@@ -180,7 +204,8 @@ def make_rope(split, x_type, *types):
     def body(X, COS, SIN, POSITIONS, Y, interleaved, inner, inverse):
         begin_early(hopper)
         share = Share(X.shape[1], COS.shape[1], x_type.bits, interleaved)
-        x, y, cos, sin = (Vectors(tensor, share.vector) for tensor in (X, Y, COS, SIN))
+        x, y = (Vectors(tensor, share.vector) for tensor in (X, Y))
+        cos, sin = (Vectors(tensor, share.line) for tensor in (COS, SIN))
         above, thread = share.place()
         first = reg.from_(ptx.special.ctaid.x(), u32) * (share.rows * UNROLL) + above
         rows = []
@@ -188,10 +213,6 @@ def make_rope(split, x_type, *types):
             row = first + i * share.rows
             there = row < ptx.param(u32, "M")
             rows.append((row, there, *line_of(row, there, POSITIONS, inner)))
-        if share.still:
-            with ptx.if_(thread >= share.turning):
-                copy(share, x, y, thread, rows)
-                ptx.ret()
         turn(share, x, y, (cos, sin), thread, rows, interleaved, inverse)
         ptx.ret()
 

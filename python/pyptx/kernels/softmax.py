@@ -36,7 +36,7 @@ from pyptx.kernels._rows.shares import Share
 from pyptx.kernels._rows.softmax_columns import LANES, column_softmax
 from pyptx.kernels._rows.softmax_few import few_softmax, is_few
 from pyptx.kernels._rows.softmax_tiles import share_of, tile_softmax
-from pyptx.kernels._rows.split import paired, row_kernel, with_own
+from pyptx.kernels._rows.split import of_result, paired, row_kernel, with_own
 from pyptx.kernels._rows.totals import Exponentials, below
 from pyptx.types import f32
 
@@ -45,7 +45,7 @@ __all__ = ["log_softmax", "softmax"]
 
 def make_softmax(wanted, split, dtype):
     result, split = wanted or dtype, with_own(split)
-    both = paired(split, result.bits // dtype.bits)
+    both, split = paired(split, result.bits // dtype.bits), of_result(split, result.bits)
 
     @row_kernel((matrix(dtype),), (matrix(result),), split)
     def softmax(X, Y):
@@ -67,7 +67,7 @@ def make_softmax(wanted, split, dtype):
 
 def make_log_softmax(wanted, split, dtype):
     result, split = wanted or dtype, with_own(split)
-    both = paired(split, result.bits // dtype.bits)
+    both, split = paired(split, result.bits // dtype.bits), of_result(split, result.bits)
 
     @row_kernel((matrix(dtype),), (matrix(result),), split)
     def log_softmax(X, Y):

@@ -47,7 +47,7 @@ def small_looping(n: int, bits: int, norm: int = 1, matrices: int = 2, **_) -> S
     return Split(n, 128 // bits, threads, max(1, most // threads), kept=32, hopper=True, resident=1, stay=True)
 
 
-def wide_looping(n: int, bits: int, norm: int = 1, matrices: int = 2, kept_f32: int = 32) -> Split:
+def wide_looping(n: int, bits: int, norm: int = 1, matrices: int = 2, kept_f32: int = 32, **_) -> Split:
     """`looping` on a GPU with clusters.  `norm`: as in `wide`.  `matrices`: how many are read together.  `kept_f32`: how many elements of
     rows of f32 a thread keeps the sums of, in registers."""
     made = None

@@ -24,6 +24,7 @@ __all__ = [
     "in_registers",
     "lanes_for",
     "of_norms",
+    "of_result",
     "paired",
     "row_kernel",
     "tightly",
@@ -31,6 +32,7 @@ __all__ = [
     "vectors_of",
     "whole_warps",
     "with_own",
+    "without_edges",
 ]
 
 WARP, MOST_CTAS = 32, 8
@@ -45,6 +47,8 @@ IN_FLIGHT = 24 * 1024  # bytes to a CTA that keep memory busy
 SHARE = 144 * 1024  # bytes of a long row, of a CTA
 # (CTAs of a cluster, how many such clusters an H200 has room for), a CTA a multiprocessor
 CLUSTERS = ((1, 132), (2, 66), (4, 30), (8, 15), (16, 6))
+# Bytes of a row, up to which a warp takes one: a CTA for each would begin too late.
+OF_WARP, OF_WARP_READING = 3072, 5120
 EDGES = 64  # elements of a row, from which on vectors of memory are worth it; twice as many where rows are written, too
 OWN, OWN_OF_F32 = 96, 64  # elements of a row that a thread has for itself, at most
 SOME_OWN = (48, 64)  # the same of some rows together, of which several matrices are read, or one
@@ -92,8 +96,8 @@ class Split:
             return made
         edges = edges and n >= 2 * EDGES and has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else vectors_of(n, bits)
-        if vectors <= (5 if edges else 4) * WARP:
-            return cls._short(n, bits, vector, 2, vectors if edges else 0, tight)
+        if vectors <= 5 * WARP if edges else n * bits <= 8 * OF_WARP:
+            return cls._short(n, bits, vector, 2, vectors if edges else 0, tight, arrays)
         if edges and arrays == 1 and not tight and (threads := _of_four_rows(vectors, norm)):
             return cls(n, vector, threads, rows=4, edges=True)
         two, three = {1: (512, 768), 2: (256 if bits == 16 else 512, 512)}.get(norm, (512, 512))
@@ -116,14 +120,16 @@ class Split:
         return cls(n, n, 1, rows=32 if n > 64 else 64 if n > 40 else 128, kept=most)
 
     @classmethod
-    def _short(cls, n: int, bits: int, vector: int, each: int, with_edges: int, tight: bool = False) -> "Split":
+    def _short(
+        cls, n: int, bits: int, vector: int, each: int, with_edges: int, tight: bool = False, arrays: int = 1,
+    ) -> "Split":  # fmt: skip
         """A warp a row, or some lanes of one, with `each` vectors a lane: a grid begins a CTA in no less than 1.2 ns, so that narrow vectors come in CTAs
         of more threads.  Rows `with_edges` have so many vectors, of which a lane may have five: as few places as can be stay empty."""
         if with_edges:
-            lanes = _fitting(with_edges, 2 if each > 2 else 8)
+            lanes = _fitting(with_edges, 2 if each > 2 else 8, arrays == 1)
             return cls(n, vector, lanes, rows=128 // lanes, edges=True)
         lanes = lanes_for(n / (vector * each))
-        if vector * bits == 128 and (tight or bits == 16):
+        if vector * bits == 128 and (tight or bits == 16) and n <= 5 * WARP * vector:
             fewest = _fitting(n // vector, 2 if tight and n <= 6 * vector else 4)
             lanes = min(lanes, fewest, key=lambda lanes: -(-(n // vector) // lanes) * lanes)
         threads = 128 * min(4, max(1, 4 // vector))
@@ -138,9 +144,9 @@ class Split:
             return made
         edges = has_edges(n, bits)
         vector, vectors = _with_edges(n, bits) if edges else vectors_of(n, bits)
-        if vectors <= (5 if edges else 4) * WARP:
+        if vectors <= 5 * WARP if edges else n * bits <= 8 * OF_WARP_READING:
             return cls._short(n, bits, vector, 4, vectors if edges else 0)
-        if vectors <= 10 * WARP and vector * bits == 128:  # a grid begins too few CTAs for a row each
+        if edges and vectors <= 10 * WARP:
             return cls(n, vector, WARP, rows=4, kept=80, edges=edges)
         if vectors > 640 and (edges or aligned(n, bits)):
             return cls(n, vector, 128 if vectors <= 2048 else 256, kept=0, edges=edges)
@@ -148,9 +154,8 @@ class Split:
             each = max(2, -(-(vectors - 1) // 128))
             return cls(n, vector, whole_warps(vectors / each), edges=True)
         made = cls(n, vector, 128 if vectors <= 1024 else 256)
-        if (
-            made.each == 5 and bits == 16
-        ):  # as many as without being told, but the assembler orders otherwise: 24.1 us, 21.9
+        # As many as without being told, but the assembler orders otherwise: 24.1 us, 21.9.
+        if made.each == 5 and bits == 16:
             return replace(made, resident=1280 // made.threads)
         return made
 
@@ -172,7 +177,7 @@ class Split:
     @classmethod
     def wide(
         cls, n: int, bits: int, arrays: int = 1, norm: int = 0, least: int | None = None, most: int = 1024,
-        own: bool = False, tight: bool = False,
+        edges: bool = True, own: bool = False, tight: bool = False,
     ) -> "Split":  # fmt: skip
         """`once` on a GPU with clusters.  Short rows are shared as there.  A long row stays in the registers of a cluster; if there is no
         room, it goes through the cluster's shared memory, where the next row arrives meanwhile.
@@ -181,11 +186,12 @@ class Split:
         norm: 1 for rms_norm; 2 for layer_norm, which reads two vectors beside a row.
         least: elements from which on a row is long.
         most: threads of a CTA whose ring has rows that no vectors of 16 bytes divide.
+        edges: if not, rows do not follow each other in memory, and one CTA has each.
         """
-        if norm == 2 and has_edges(n, bits) and (made := cls._ahead_of_edges(n, bits)):
+        if edges and norm == 2 and has_edges(n, bits) and (made := cls._ahead_of_edges(n, bits)):
             return made
-        if n < (least or _least(n, bits, arrays, norm)):
-            return replace(cls.once(n, bits, arrays, norm, own=own, tight=tight), hopper=True)
+        if not edges or n < (least or _least(n, bits, arrays, norm)):
+            return replace(cls.once(n, bits, arrays, norm, edges, own, tight), hopper=True)
         return (
             cls._packed(n, bits, arrays, norm)
             or cls._through_ring(n, bits, arrays, norm)
@@ -453,10 +459,13 @@ def lanes_for(threads: float) -> int:
     return min(WARP, max(2, 1 << (math.ceil(threads) - 1).bit_length()))
 
 
-def _fitting(vectors: int, least: int) -> int:
-    """`least` lanes or more, of which each has up to five of the vectors, so that as few places as can be stay empty."""
+def _fitting(vectors: int, least: int, fewest: bool = False) -> int:
+    """`least` lanes or more, of which each has up to five of the vectors, so that as few places as can be stay empty: the `fewest` such, or the most that
+    have two vectors each."""
     fits = [lanes for lanes in (2, 4, 8, 16, 32) if vectors <= 5 * lanes and lanes >= least]
-    return min(fits, key=lambda lanes: (-(-vectors // lanes) * lanes, -lanes))
+    return min(
+        fits, key=lambda lanes: (-(-vectors // lanes) * lanes, *((lanes,) if fewest else (lanes >= vectors, -lanes)))
+    )
 
 
 def whole_warps(threads: float) -> int:
@@ -475,8 +484,20 @@ def from_short(split):
 
 
 def with_own(split):
-    """`split` for kernels by `Row.each`, which may give a thread rows of its own."""
-    return functools.partial(split.func, **split.keywords, own=True)
+    """`split` for kernels by `Row.each`, which may give a thread rows of its own, unless it was told not to."""
+    return functools.partial(split.func, **{"own": True, **split.keywords})
+
+
+def of_result(split, bits: int):
+    """`split` for kernels that write elements of so many bits: if these are more, lanes have shorter vectors, and write 16 bytes side by side; but long
+    rows that begin inside vectors have those of memory."""
+
+    def share(n: int) -> Split:
+        own = split.keywords["bits"]
+        edges = has_edges(n, own) and n * bits > 8 * OF_WARP
+        return split(n) if bits <= own or edges else split(n, bits=bits)
+
+    return share
 
 
 def tightly(split):
@@ -487,6 +508,11 @@ def tightly(split):
 def of_norms(split, norm: int):
     """`split` for rms_norm (1) or layer_norm (2)."""
     return functools.partial(split.func, **split.keywords, norm=norm)
+
+
+def without_edges(split):
+    """`split` for rows that do not follow each other in memory."""
+    return functools.partial(split.func, **split.keywords, edges=False)
 
 
 def in_registers(split):
