@@ -387,7 +387,7 @@ def test_arrays_of_jax_are_never_written(scale, increase):
     x = jnp.ones(32, jnp.float32)
     with pytest.raises(LaunchValueError, match="PTX4106 increase: argument `X`"):
         increase(np.asarray(x))
-    with pytest.raises(LaunchTypeError, match="scale: argument `Y`: .*ArrayImpl"):
+    with pytest.raises(LaunchTypeError, match="scale: argument `Y`: no kernel writes a JAX array"):
         scale(ones(), out=jnp.ones(64, jnp.float32))
     np.testing.assert_array_equal(x, ones(32))
 

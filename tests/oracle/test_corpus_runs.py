@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from corpus_runs import CANNOT, CORPUS, FOUND, RUNS, outcome
+from corpus_runs import CANNOT, CORPUS, RUNS, outcome
 
 VERDICTS = CORPUS / "ptx_verdicts.tsv"
 
@@ -31,5 +31,4 @@ def test_a_file_runs_before_and_after_transpilation(name):
     if name in CANNOT:
         assert CANNOT[name] in how
         return
-    assert how == "runs"
-    assert FOUND[name] in found if name in FOUND else not found
+    assert how == "runs" and not found

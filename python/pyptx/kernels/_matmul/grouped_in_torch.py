@@ -45,8 +45,12 @@ def counted(a, ends, masked: bool):
     return (rows < ends[:, None])[..., None] if masked else (rows < ends[-1])[:, None]
 
 
+def spelled(dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
 def kind_of(tensor):
-    return NAMES[str(tensor.dtype).removeprefix("torch.")]
+    return NAMES[spelled(tensor.dtype)]
 
 
 def run_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation=None, cleared=False, out=None):
@@ -55,7 +59,9 @@ def run_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation
     n = gated_columns("grouped_matmul", b.shape[2], activation, scale_a is not None)
     shape, dtype = (*a.shape[:-1], n), a.dtype if scale_a is None else torch.bfloat16
     if out is not None and (out.shape != shape or out.dtype != dtype):
-        raise LaunchValueError(f"grouped_matmul: out is {out.dtype} {tuple(out.shape)}, not {dtype} {shape}")
+        raise LaunchValueError(
+            f"grouped_matmul: out is {spelled(out.dtype)} {tuple(out.shape)}, not {spelled(dtype)} {shape}"
+        )
     if out is not None:
         beside = {"a": a, "b": b, "counts" if masked else "offs": ends, "scale_a": scale_a, "scale_b": scale_b}
         check_apart("grouped_matmul", out, beside, "")
