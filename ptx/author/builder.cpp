@@ -88,13 +88,13 @@ bool spell_real(ir::Operand& number, double value, isa::Type type) {
 }
 
 // A number as the instruction's type writes it; false if it cannot.
-bool spell(ir::Operand& number, isa::Type type, bool written = false) {
+bool spell(ir::Operand& number, isa::Type type, bool as_written = false) {
   const bool real = number.kind == ir::Operand::Kind::f64;
   if (real) return spell_real(number, std::bit_cast<double>(number.bits), type);
   if (type == isa::Type::f32 || type == isa::Type::f64 || type == isa::Type::tf32) {
     return spell_real(number, number.wide ? static_cast<double>(number.bits) : static_cast<double>(number.value), type);
   }
-  return written || in_range(number, type);
+  return as_written || in_range(number, type);
 }
 
 bool is_hidden(const Builder::State& s, ir::RegisterId id) {
@@ -157,7 +157,7 @@ std::size_t Builder::append(const isa::Mnemonic& mnemonic, std::span<const Opera
       put.id = base++;
       put.child_count = 1;
     } else if (o.literal != Operand::Literal::none) {
-      spelled = spell(put, isa::literal_type(mnemonic, i, operands.size()), o.literal == Operand::Literal::written);
+      spelled = spell(put, isa::literal_type(mnemonic, i, operands.size()), o.as_written);
     } else if (put.kind >= ir::Operand::Kind::symbol) {
       spelled = resolve(mnemonic, put, i, operands.size());
     }
@@ -222,10 +222,11 @@ bool Builder::resolve(const isa::Mnemonic& mnemonic, ir::Operand& operand, std::
   }
   for (std::uint32_t c = 0; c < operand.child_count; ++c) {
     ir::Operand& child = f.operands[operand.id + c];
-    if (child.component == unspelled && (child.kind == Kind::integer || child.kind == Kind::f64)) {
+    const bool as_written = child.component == unspelled_text;
+    if ((as_written || child.component == unspelled) && (child.kind == Kind::integer || child.kind == Kind::f64)) {
       child.component = 0xff;
-      if (!spell(child, operand.kind == Kind::vector ? isa::literal_type(mnemonic, i, count) : isa::Type::none))
-        return false;
+      const isa::Type type = operand.kind == Kind::vector ? isa::literal_type(mnemonic, i, count) : isa::Type::none;
+      if (!spell(child, type, as_written)) return false;
     } else if (child.kind >= Kind::symbol) {
       if (!resolve(mnemonic, child, operand.kind == Kind::address ? none : i, count)) return false;
     }
@@ -256,7 +257,8 @@ void Builder::refuse_number(const isa::Mnemonic& mnemonic, std::size_t i, const 
        << (type == isa::Type::none ? "its type" : isa::info(type).name);
   if (type == isa::Type::none && !mnemonic.matches.empty())
     text << "; the form is `" << mnemonic.matches.front().form->syntax << '`';
-  if (isa::info(type).bits == 16) text << "; 16-bit floating point has no literals: put it into a register";
+  if (isa::info(type).bits == 16 && isa::info(type).kind == isa::TypeKind::floating)
+    text << "; 16-bit floating point has no literals: put it into a register";
   refuse(Code::literal_type, text.take());
 }
 
@@ -297,7 +299,7 @@ Operand Builder::vector(std::span<const Operand> elements) {
   }
   for (const Operand& e : elements) {
     f.operands.push_back(e.ir);
-    if (e.literal != Operand::Literal::none) f.operands.back().component = unspelled;
+    if (e.literal != Operand::Literal::none) f.operands.back().component = e.as_written ? unspelled_text : unspelled;
   }
   return made;
 }

@@ -300,8 +300,7 @@ Operand staged(Builder& b, const Operand& o, Type type) {
 Operand in_list(const Operand& o, Type type) {
   if (isa::info(type).kind != isa::TypeKind::floating || o.literal == Operand::Literal::none) return o;
   Operand made = o;
-  const double value =
-      o.literal == Operand::Literal::integer ? static_cast<double>(o.ir.value) : std::bit_cast<double>(o.ir.bits);
+  const double value = o.is_integer() ? static_cast<double>(o.ir.value) : std::bit_cast<double>(o.ir.bits);
   made.literal = Operand::Literal::none;
   made.ir.kind = type == Type::f64 ? ir::Operand::Kind::f64 : ir::Operand::Kind::f32;
   made.ir.bits =

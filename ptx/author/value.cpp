@@ -67,7 +67,7 @@ bool number(std::string_view text, Operand& out) {
     return true;
   }
   double real = 0;
-  if (std::from_chars(text.data(), end, real).ptr != end) return false;
+  if (digits.find_first_of(".eE") == digits.npos || std::from_chars(text.data(), end, real).ptr != end) return false;
   out = Operand(real);
   return true;
 }
@@ -130,8 +130,7 @@ Operand::Operand(const Barrier& barrier) : ir(barrier.where.base) {
 Operand::Operand(std::string_view text) {
   const bool numeric = !text.empty() && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9'));
   if (numeric && number(text, *this)) {
-    const bool many = ir.wide || ir.value > 0xffffffff || ir.value < -0x80000000ll;
-    if (literal == Literal::integer && many) literal = Literal::written;
+    as_written = true;
     return;
   }
   *this = Operand();

@@ -99,14 +99,14 @@ struct RegArray {
 // One operand. A number is spelled when the instruction is known: 1.5 becomes 0f3FC00000 in an .f32 instruction.
 struct Operand {
   // element: of an array, by a number. [a+16], or a+16 where the instruction takes a value (mov, cvta).
-  // written: an integer as text, which may have more digits than the instruction's type keeps.
-  enum class Literal : std::uint8_t { none, integer, real, element, written };
+  enum class Literal : std::uint8_t { none, integer, real, element };
 
   ir::Operand ir;
   Builder* builder = nullptr;        // of a register or what holds registers: where it belongs
   isa::Type type = isa::Type::none;  // of a register
   // The kind of a number. emit() spells it as the instruction's type wants; until then a real one is a double's bits.
   Literal literal = Literal::none;
+  bool as_written = false;  // the number was text: as in PTX, it may have more bits than the instruction's type keeps
   std::uint8_t indices = 0;  // of an element: how many of the array's dimensions have an index
 
   Operand() = default;

@@ -10,7 +10,7 @@ import pytest
 
 from pyptx import Layout, Tile, kernel, ptx, reg, smem
 from pyptx.errors import AuthoringError, AuthoringTypeError, AuthoringValueError, LaunchTypeError
-from pyptx.types import b32, bf16, f16, f32, u32
+from pyptx.types import b32, bf16, f16, f32, u32, u64
 
 OF_N = dict(in_specs=(Tile("N", f32),), out_specs=(Tile("N", f32),), grid=(1, 1, 1), block=(128, 1, 1))
 NUMBERS = np.arange(128, dtype=np.float32)
@@ -298,6 +298,20 @@ def test_an_index_outside_names_the_array():
 def test_a_number_where_the_form_has_none_names_the_form():
     with pytest.raises(AuthoringTypeError, match=r"1\.0 as operand 2 is not a value of its type; the form is `atom"):
         body(lambda X, Y: ptx.inst.atom.add.f32(ptx.addr(reg.scalar(u32)), 1.0)).ptx(N=128)
+
+
+def test_text_is_written_as_it_is_and_numbers_fit_their_type():
+    def stored(value):
+        return body(lambda X, Y: ptx.inst.st.global_.u16(ptx.addr(reg.scalar(u64)), value)).ptx(N=128)
+
+    for text, written in (("65536", "65536"), ("-70000", "-70000"), ("0x1234567890", "78187493520"), ("3", "3")):
+        assert f"], {written};" in stored(text)
+    with pytest.raises(AuthoringTypeError, match=r"65536 as operand 2 is not a value of u16$"):
+        stored(65536)
+    with pytest.raises(
+        AuthoringError, match="PTX2032 .*`18446744073709551616`, which has no value: it needs more than 64 bits"
+    ):
+        stored("18446744073709551616")
 
 
 @pytest.mark.parametrize(

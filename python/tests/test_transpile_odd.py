@@ -38,6 +38,16 @@ mov.f32 %f1,%w.g;
 ret;
 }
 """,
+    "numbers longer than their type": """\
+<H><K>.reg .b64 %rd1;
+ld.param.u64 %rd1,[x];
+st.global.u16 [%rd1],65536;
+st.global.u8 [%rd1],-300;
+st.global.u32 [%rd1],4294967296;
+st.global.v2.u16 [%rd1],{65536,1};
+ret;
+}
+""",
     "alias": """\
 <H>.func (.reg .b32 r) foo(.reg .b32 a);
 .visible .func (.reg .b32 r) bar(.reg .b32 a)
