@@ -106,7 +106,7 @@ struct Operand {
   isa::Type type = isa::Type::none;  // of a register
   // The kind of a number. emit() spells it as the instruction's type wants; until then a real one is a double's bits.
   Literal literal = Literal::none;
-  bool as_written = false;  // the number was text: as in PTX, it may have more bits than the instruction's type keeps
+  bool as_written = false;   // the number was text: as in PTX, it may have more bits than the instruction's type keeps
   std::uint8_t indices = 0;  // of an element: how many of the array's dimensions have an index
 
   Operand() = default;

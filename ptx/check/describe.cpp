@@ -168,7 +168,8 @@ std::string describe(const View& view, const isa::Match& match, const ir::Instru
                  isa::to_string(isa::special_register(Name::from_id(o.id).view())->since));
     case Code::constant_expression:
       return cat(head, where, "is ", got,
-                 ", which has no value: it needs more than 64 bits, divides by zero, or mixes integers with floating-point numbers");
+                 ", which has no value: it needs more than 64 bits, divides by zero, or mixes integers with "
+                 "floating-point numbers");
     case Code::selector: return cat(head, where, "is ", got, "; its selector must be ", legal_selectors(view, p, o));
     case Code::address_register:
       return cat(

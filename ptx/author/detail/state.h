@@ -19,7 +19,8 @@ namespace ptx::author {
 
 inline constexpr std::uint32_t none = 0xffffffff;
 
-// A number in the operand pool whose spelling waits for the instruction, and one that was text: `component` of an integer or f64 operand.
+// A number in the operand pool whose spelling waits for the instruction, and one that was text: `component` of an
+// integer or f64 operand.
 inline constexpr std::uint8_t unspelled = 0xfe, unspelled_text = 0xfd;
 
 // Room for `more`, four times as much at each turn: pages that are never touched cost nothing, copies do.
