@@ -34,9 +34,8 @@ __all__ = [
 MOST_CTAS, MOST_RANKS, PHASES = 256, 8, 2
 COUNTS = PHASES * MOST_RANKS * MOST_CTAS * 4  # the first byte of the counts, behind the flags
 HEADER = 32768  # bytes of flags and counts
-GATHER_FLAGS = (
-    COUNTS + MOST_CTAS * 4
-)  # the first byte of the flags of gathers, which have slots of their own, as a copy does not count
+# The first byte of the flags of gathers, which have slots of their own, as a copy does not count.
+GATHER_FLAGS = COUNTS + MOST_CTAS * 4
 assert GATHER_FLAGS + 2 * MOST_RANKS * 16 <= HEADER
 
 

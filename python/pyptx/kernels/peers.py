@@ -29,10 +29,8 @@ TYPES = {"float32": f32, "float16": f16, "bfloat16": bf16}
 THREADS = 256
 CTAS = 128  # the most CTAs of a kernel: no more than multiprocessors, so that all CTAs are resident and may wait for each other
 VECTOR = 16  # bytes
-ONE_SHOT = (
-    8 << 20,
-    256 << 10,
-)  # bytes up to which one shot is taken: with two ranks, measured on two H200; with more, a guess
+# Bytes up to which one shot is taken: with two ranks, measured on two H200; with more, a guess.
+ONE_SHOT = 8 << 20, 256 << 10
 
 
 class Workspace:

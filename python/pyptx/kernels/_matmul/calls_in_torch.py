@@ -105,9 +105,8 @@ class Seen:
             self.step(contiguous)
             return True
         k_major = natural != across
-        if (
-            not (k_major or by_columns) and t.element_size() != 2
-        ):  # wgmma and ldmatrix transpose elements of 16 bits only
+        # wgmma and ldmatrix transpose elements of 16 bits only.
+        if not (k_major or by_columns) and t.element_size() != 2:
             if across:
                 self.step(transposed)
             self.step(by_rows)

@@ -364,13 +364,11 @@ def tile_of(s: Sizes) -> Config:
         c = replace(c, group=1)
     if is_thin(s):
         c = replace(c, l2="128B")
-    if (
-        s.grouped and s.gated and c.bm * c.bn == 128 * 256 and -(-s.columns // c.bn) % 2 == 0
-    ):  # rows of A that two CTAs share
+    # Two CTAs share rows of A.
+    if s.grouped and s.gated and c.bm * c.bn == 128 * 256 and -(-s.columns // c.bn) % 2 == 0:
         return replace(c, cn=2)
-    if (
-        s.batch > 1 and not (s.grouped or c.turned) and s.columns <= c.bn * c.cn
-    ):  # A is read once: nothing of it is still in L2
+    # A is read once: nothing of it is still in L2.
+    if s.batch > 1 and not (s.grouped or c.turned) and s.columns <= c.bn * c.cn:
         return replace(c, swing=False)
     if s.plain and c == WIDEST and s.steps > LONG and waves(c, s) >= MANY and -(-s.m // c.bm) % 2 == 0:
         return replace(c, cm=2, group=6)
@@ -533,9 +531,8 @@ def grouped_kernel(
             )
         )
         c = with_beside(c, k * kind.bits // 8, epilogue)
-        if (
-            not masked and t <= 56 and c.bm == 64
-        ):  # to fill the rows behind with zeros takes a copy longer than to copy B
+        # To fill the rows behind with zeros takes a copy longer than to copy B.
+        if not masked and t <= 56 and c.bm == 64:
             c = replace(c, lines=-(-t // 8) * 8)
         if not b_k_major:  # of whose lines a tile has 128 to 512 bytes
             c = replace(c, l2="128B")

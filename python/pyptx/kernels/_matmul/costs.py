@@ -55,10 +55,8 @@ RAGGED_READ = "128B"  # then L2 reads no more at a time
 
 ROOM = 232_448 - 2_048  # bytes of shared memory for stages and results
 FINISHING, NARROW = 16_384, 32  # of them for more parts of a tile that has an epilogue, if they have fewer columns
-MOST_STAGES, OF_SMALL = (
-    8,
-    10,
-)  # with more, CTAs drift apart and share less of what L2 reads; of small tiles, and of pairs
+# With more stages CTAs drift apart and share less of what L2 reads; of small tiles, and of pairs.
+MOST_STAGES, OF_SMALL = 8, 10
 SINGLE, PAIRS, FOURS, EIGHTS = ((1, 1),), ((1, 2), (2, 1)), ((2, 2), (4, 1), (1, 4)), ((4, 2),)
 # Rows of tiles, their columns and warpgroups, and the CTAs of clusters along M and along N.
 CUTS = (
@@ -176,16 +174,13 @@ def microseconds(c: Config, s: Sizes) -> float:
 @functools.lru_cache(4096)
 def quickest(s: Sizes) -> tuple[Config, float]:
     """The tile that takes least, and how many microseconds about."""
-    legal, turned = (
-        [c for c in tiles(*s.kinds) if is_taken(c, s)],
-        any(s.ragged),
-    )  # which are a little quicker as columns
+    legal = [c for c in tiles(*s.kinds) if is_taken(c, s)]
+    turned = any(s.ragged)  # rows that are ragged are a little quicker as columns
     costs = [microseconds(c, s) for c in legal]
     place = min(range(len(legal)), key=lambda i: (costs[i], legal[i].turned != turned))
     c, time = legal[place], costs[place]
-    if (
-        WIDEST in legal and (other := microseconds(WIDEST, s)) < EQUAL * time
-    ):  # it reads least, and so takes least power
+    # The widest reads least, and so takes least power.
+    if WIDEST in legal and (other := microseconds(WIDEST, s)) < EQUAL * time:
         c, time = WIDEST, other
     return (replace(c, l2=RAGGED_READ) if turned else c), time
 

@@ -20,6 +20,7 @@ from pyptx.kernels._matmul.in_torch import (
     transformable,
 )
 from pyptx.kernels._matmul.tiles import MOST_GROUPS
+from pyptx.kernels._types import spelled
 from pyptx.types import bf16
 
 __all__ = ["grouped", "parted_product", "recorded_groups"]
@@ -43,10 +44,6 @@ def counted(a, ends, masked: bool):
     """Which rows belong to a group, (..., 1)."""
     rows = torch.arange(a.shape[-2], device=a.device)
     return (rows < ends[:, None])[..., None] if masked else (rows < ends[-1])[:, None]
-
-
-def spelled(dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def kind_of(tensor):

@@ -18,10 +18,8 @@ from pyptx.types import PtxType, f32, u8, u32, u64
 __all__ = ["Split", "split_kernel", "sums_kernel"]
 
 ROOM = 232_448 - 2_048  # bytes of shared memory for stages
-SUMS_THREADS, EACH = (
-    256,
-    8,
-)  # of a CTA of the second kernel; parts that one of them adds up, where there are not too many
+# Of a CTA of the second kernel; parts that one of them adds up, where there are not too many.
+SUMS_THREADS, EACH = 256, 8
 
 
 @dataclass(frozen=True)
