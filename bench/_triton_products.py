@@ -10,12 +10,8 @@ import triton
 import triton.language as tl
 from _gpu import device_times, graph_of
 
-CONFIGS = (
-    (128, 256, 64, 3, 8),
-    (128, 128, 64, 4, 4),
-    (64, 128, 64, 4, 4),
-    (16, 64, 256, 4, 4),
-)  # M, N, K, stages, warps
+# M, N, K, stages, warps.
+CONFIGS = ((128, 256, 64, 3, 8), (128, 128, 64, 4, 4), (64, 128, 64, 4, 4), (16, 64, 256, 4, 4))
 
 
 @triton.jit

@@ -221,9 +221,8 @@ def test_heads_in_parts(device, shape, parts, options, in_parts):
         given = tensors(device, *[(batch, *each) for each in sizes], dtype=dtype)
         got = compare(device, *given, options, of_lse=keys >= queries)
         again = compare(device, *given, options, of_lse=keys >= queries)
-        same = (
-            0 if options.get("deterministic") or width > 128 or width != values else 1
-        )  # others are added to dq in any order
+        # Others are added to dq in any order.
+        same = 0 if options.get("deterministic") or width > 128 or width != values else 1
         assert all(torch.equal(one, other) for one, other in zip(got[same:], again[same:], strict=True))
     assert noted
 

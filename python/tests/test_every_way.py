@@ -166,9 +166,8 @@ def vmap_of_gradients(call, given, which):
     if which:
         derive = torch.func.grad(lambda *given: total(call(*given)), tuple(which))
         wanted = derive(*given)
-        near(
-            tuple(each[1] for each in torch.vmap(derive)(*[torch.stack([each] * 2) for each in given])), wanted, 0.1
-        )  # a vector is multiplied in f32, a batch as tf32
+        # A vector is multiplied in f32, a batch as tf32.
+        near(tuple(each[1] for each in torch.vmap(derive)(*[torch.stack([each] * 2) for each in given])), wanted, 0.1)
         near(wanted, gradients(call, given, which), 0.1)
 
 

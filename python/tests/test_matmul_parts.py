@@ -214,11 +214,8 @@ def test_who_is_in_parts():
         assert parts(64, 64, 65536, epilogue=epilogue) == 1
     assert parts(64, 64, 8 * 8191) > 1  # any K
     assert in_parts(problem(64, 64, 65536)) is None  # without wgmma
-    for m, n in (
-        (128, 512),
-        (96, 384),
-        (384, 96),
-    ):  # blocks of 64 columns of B, none of them outside of it, or within a line of memory
+    # Blocks of 64 columns of B, none of them outside of it, or within a line of memory.
+    for m, n in ((128, 512), (96, 384), (384, 96)):
         assert quickest(problem(m, n, 32768, a_k_major=False, b_k_major=False)).bn == (96 if n == 96 else 128)
     with kernels.simulated_target("sm_90a"):  # one pair of kernels, whatever K is
         assert in_parts(problem(64, 64, 65536)) is in_parts(problem(64, 64, 65600))

@@ -41,9 +41,8 @@ def multistage(mistake):
     )
     def k(A, B, C):
         pa, pb, pc = ptx.global_ptrs(A, B, C)
-        ring = smem.alloc(
-            bf16, (STAGES, 2, 64, BK), align=128, name="ring"
-        )  # rows of 64 bytes, 16-byte chunks swizzled
+        # Rows of 64 bytes, 16-byte chunks swizzled.
+        ring = smem.alloc(bf16, (STAGES, 2, 64, BK), align=128, name="ring")
         tid = reg.from_(ptx.special.tid.x(), u32)
         lane, warp = tid & 31, tid >> 5
         row, chunk = tid >> 2, tid & 3

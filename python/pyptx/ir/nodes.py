@@ -511,9 +511,8 @@ class Module(_Body):
             alone = isinstance(each, (Instruction, Label)) or (
                 isinstance(each, Directive) and each.function is not None
             )
-            if facts is not None and (
-                alone or depth > 0 or each.text == "}"
-            ):  # a block that is new as a whole concerns no other
+            # A block that is new as a whole concerns no other.
+            if facts is not None and (alone or depth > 0 or each.text == "}"):
                 facts.edited(each)
             else:
                 facts = None

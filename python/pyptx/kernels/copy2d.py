@@ -32,9 +32,8 @@ def copy2d(X, Y):
     with ptx.if_(reg.from_(ptx.special.tid.x(), u32) == 0):
         ptx.mbarrier.init(full[0], 1)
         ptx.fence.proxy_async_shared_cta()
-        ptx.mbarrier.arrive_expect_tx(
-            full[0], BOX * BOX * 4
-        )  # always a whole box: zeros stand in for what lies beyond the matrix
+        # Always a whole box: zeros stand in for what lies beyond the matrix.
+        ptx.mbarrier.arrive_expect_tx(full[0], BOX * BOX * 4)
         ptx.cp.async_.bulk.tensor_2d(dst=box[0], src=source, coord=(column, row), mbar=full[0])
         ptx.mbarrier.wait(full[0], 0)
         # TMA reads what TMA wrote, both through the async proxy, so no fence is needed in between.

@@ -510,9 +510,8 @@ def layer_norm(
         (normalized_shape is None and weight is None)
         or (not isinstance(normalized_shape, int) and getattr(normalized_shape, "ndim", 0) == 1)
     ):
-        return LAYER_NORM(
-            (x, normalized_shape, weight), out, eps=eps
-        )  # layer_norm(x, weight, bias), as most calls have it
+        # As most calls have it: layer_norm(x, weight, bias).
+        return LAYER_NORM((x, normalized_shape, weight), out, eps=eps)
     shape, weight, bias = shape_and_vectors("layer_norm", normalized_shape, weight, bias)
     if weight is None and bias is not None:
         check_arrays("layer_norm", ("bias",), (bias,), None, 0, 1)

@@ -87,9 +87,8 @@ class Vectors:
         self.base = None if self.apart else ptx.global_ptrs(tensor)[0]
         self.dtype, self.columns, self.vector = tensor.dtype, tensor.shape[1], vector
         self.size = self.dtype.bits // 8
-        self.nan = (
-            math.nan if self.dtype == f32 else 0x7FFF7FFF if vector > 1 else 0x7FFF
-        )  # the same bits of f16 and bf16
+        # The same bits of f16 and bf16.
+        self.nan = math.nan if self.dtype == f32 else 0x7FFF7FFF if vector > 1 else 0x7FFF
 
     def address(self, row, column):
         if self.apart:

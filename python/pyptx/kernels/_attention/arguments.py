@@ -559,9 +559,8 @@ def of_nothing(q, k, v, sinks, lse: bool, out):
     if sinks is not None:
         logs = logs + sinks.reshape(-1, 1)
     if type_name(q) != FP8:
-        beside = (
-            () if sinks is None or not hasattr(q, "storage_offset") else (sinks,)
-        )  # elsewhere it would widen the result
+        # Elsewhere it would widen the result.
+        beside = () if sinks is None or not hasattr(q, "storage_offset") else (sinks,)
         result = result + sum(each[..., :0].sum() for each in (q, k, v, *beside))
     if out is not None:
         result = copied(result, out)

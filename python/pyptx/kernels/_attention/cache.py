@@ -366,10 +366,8 @@ class Warp(Warpgroup):
         plan = self.plan
         for each in self.scores:
             ptx.inst.mov.f32(each, 0.0)
-        pitch, steps = (
-            plan.width * plan.size,
-            4 // plan.size,
-        )  # bytes of a row; products of 16 bytes of each of four threads
+        # Bytes of a row; products of 16 bytes of each of four threads.
+        pitch, steps = (plan.width * plan.size, 4 // plan.size)
         row, piece = self.thread >> 2, self.thread & 3
         block = self.base + self.read + row * pitch
         at = [block + (swizzled_k(piece + 4 * odd, row, pitch // 16) << 4) for odd in range(min(2, pitch // 64))]

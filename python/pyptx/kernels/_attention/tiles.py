@@ -74,9 +74,8 @@ class Tiles:
         else:
             for tile in ptx.range_(first, self.count, step):
                 back, head = self._of_round(tile)
-                if (
-                    self.plan.uneven and not self.plan.right
-                ):  # otherwise tiles that are not full would go to the same CTAs
+                # Otherwise tiles that are not full would go to the same CTAs.
+                if self.plan.uneven and not self.plan.right:
                     _, back = divided(back + quotient(tile - back, step), self.row_tiles)
                 yield back, head
 
@@ -100,9 +99,8 @@ class Tiles:
                 two, place = of_pairs.divided((turn >> 1) * step + first)
                 ptx.inst.selp.u32(back, self.row_tiles - 1 - place, place, odd)
                 ptx.inst.add.u32(head, two << 1, turn & 1)
-                ptx.inst.min.u32(
-                    head, head, self.B * self.H - 1
-                )  # of an odd number the last head is a pair with itself
+                # Of an odd number the last head is a pair with itself.
+                ptx.inst.min.u32(head, head, self.B * self.H - 1)
             with ptx.else_():
                 found = self._of_round(turn * step + apply(u32, ptx.inst.selp.u32, other, first, odd))
                 for into, each in zip((back, head), found, strict=True):

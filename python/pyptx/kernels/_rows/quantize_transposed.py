@@ -50,9 +50,8 @@ class Square:
 
     def begin(self):
         self.rows, self.columns = ptx.param(u32, "M"), ptx.param(u32, "N")
-        self.block, above = divided(
-            reg.from_(ptx.special.ctaid.x(), u32), quotient(self.rows + (BLOCK - 1), BLOCK)
-        )  # neighbours read neighbouring rows
+        # Neighbours read neighbouring rows.
+        self.block, above = divided(reg.from_(ptx.special.ctaid.x(), u32), quotient(self.rows + (BLOCK - 1), BLOCK))
         self.above = above
         self.thread = reg.from_(ptx.special.tid.x(), u32)
         self.lane, self.warp = self.thread & (WARP - 1), self.thread >> 5

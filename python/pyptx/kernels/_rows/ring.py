@@ -194,9 +194,8 @@ class Stream:
         self.at = smem_address(smem.alloc(u8, self.DEPTH * self.pitch, align=16)) + row.in_cta * self.size
         self.base = row.address(tensor)
         first = row.edges.begin if row.edges else row.thread * split.vector
-        self.left = apply_to(
-            reg.scalar(u32), ptx.inst.sub.u32, split.n, first
-        )  # elements of the row from the thread's first vector on
+        # Elements of the row from the thread's first vector on.
+        self.left = apply_to(reg.scalar(u32), ptx.inst.sub.u32, split.n, first)
         for k in range(self.DEPTH):
             self.copy(k)
 

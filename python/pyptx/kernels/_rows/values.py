@@ -57,11 +57,8 @@ class Loaded(Values):
     def __init__(self, row, tensor):
         super().__init__(row)
         self.tensor, self.base = tensor, row.address(tensor)
-        self.bits, self.coming, self.ahead = (
-            None,
-            {},
-            0,
-        )  # the whole row; loads under way, by vector; how many vectors early they start
+        # The whole row; loads under way, by vector; how many vectors early they start.
+        self.bits, self.coming, self.ahead = (None, {}, 0)
         shared = len(tensor.shape) == 1
         if row.edges and shared and not row.split.pipelined:  # two loads a vector: too many registers to be early
             return
