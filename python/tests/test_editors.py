@@ -11,7 +11,6 @@ import json
 import os
 import pty
 import shutil
-import signal
 import struct
 import subprocess
 import sys
@@ -131,12 +130,17 @@ class Screen:
     """A program on a terminal of its own, and keys for it."""
 
     def __init__(self, command: list[str], folder: Path):
-        self.child, self.end = pty.fork()
-        if self.child == 0:
-            os.chdir(folder)
-            os.environ["TERM"] = "xterm-256color"
-            os.execv(command[0], command)
+        self.end, other = pty.openpty()
         fcntl.ioctl(self.end, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
+        # By a program that takes the terminal: a fork of this process, which has threads of JAX and torch, may hang.
+        take = (
+            "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+        )
+        self.child = subprocess.Popen(
+            [sys.executable, "-c", take, *map(str, command)], stdin=other, stdout=other, stderr=other, cwd=folder,
+            env={**os.environ, "TERM": "xterm-256color"}, start_new_session=True,
+        )  # fmt: skip
+        os.close(other)
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
@@ -186,5 +190,5 @@ def test_helix(place):
             lambda: file.read_text() == renamed, escape, top, " ", "r", "", "\x15", "AGAIN\r", "", "", *write
         )
     finally:
-        os.kill(screen.child, signal.SIGKILL)
-        os.waitpid(screen.child, 0)
+        screen.child.kill()
+        screen.child.wait()
