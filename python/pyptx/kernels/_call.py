@@ -158,7 +158,7 @@ class RowFunction(_core.Choice):
 
     def _run(self, run, tensors, out, options, traced=False, keep=None):
         shape = tensors[0].shape
-        columns = shape[-1] if traced else self._columns(tensors, out, recorded=keep is not None)
+        columns = shape[-1] if traced else self._columns(tensors, recorded=keep is not None)
         # A default is a number of the program to torch.compile(dynamic=True); the kernel's own is a constant.
         named = {key: value for key, value in options.items() if value != self.defaults[key]}
         is_matrix = len(shape) == 2 and columns == shape[-1]
@@ -179,7 +179,7 @@ class RowFunction(_core.Choice):
         run(*given, out=place if is_matrix else viewed(place, rows, width), **named)
         return out if place is out else copied_to(self.called, out, place)
 
-    def _columns(self, tensors, out, recorded: bool) -> int:
+    def _columns(self, tensors, recorded: bool) -> int:
         """The columns of the rows that the kernel is given: those of the tensors or, where elements do not depend on others and vectors do not divide
         rows, or they are short, or matrices are small, of others that the same memory has: a power of two, or a multiple of eight.
         `recorded`: whether autograd records the call, which is remembered if the kernel has its tensors."""
@@ -191,11 +191,9 @@ class RowFunction(_core.Choice):
         if type(size) is not int or size == 0:
             return columns
         if size <= SMALL and size % PIECE == 0 and not recorded:
-            self.fits(self, tensors, out)
             return PIECE
         if columns % 8 == 0 and columns >= SHORT:
             return columns
-        self.fits(self, tensors, out)
         if (power := math.gcd(size, JOINED)) >= 8 * SHORT:
             return power
         return next((each for each in range(JOINED, SHORT - 1, -8) if size % each == 0), columns)
@@ -688,14 +686,19 @@ def dense(tensor, traced: bool):
     """The tensor, or a copy, with its elements packed, at an address that is a multiple of 16 bytes."""
     contiguous = getattr(tensor, "contiguous", None)
     if contiguous is None:  # not of torch
-        flags = getattr(tensor, "flags", None)
-        return tensor if flags is None or (flags.c_contiguous and begins_at(tensor, 16)) else tensor.copy()
+        return packed_array(tensor)
     if not traced and (made := repacked(tensor)) is not None:
         return made
     tensor = contiguous()
     if traced:  # where an address is not known; the launch refuses one that does not fit
         return tensor
     return tensor if begins_at(tensor, 16) else tensor.clone()
+
+
+def packed_array(array):
+    """An array of NumPy, or a copy of it that kernels take; one of JAX lies so."""
+    flags = getattr(array, "flags", None)
+    return array if flags is None or (flags.c_contiguous and begins_at(array, 16)) else array.copy()
 
 
 def begins_at(tensor, multiple: int) -> bool:

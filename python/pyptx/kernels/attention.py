@@ -48,12 +48,8 @@ from pyptx.kernels._target import simulated
 
 __all__ = ["attention", "scaled_dot_product_attention"]
 
-SHORT = {
-    64: 512,
-    128: 128,
-    192: 0,
-    256: 0,
-}  # queries, and keys, that short sequences behind each other have on average, by width
+# Queries, and keys, that short sequences behind each other have on average, by width.
+SHORT = {64: 512, 128: 128, 192: 0, 256: 0}
 ELSEWHERE = {  # names of arguments in torch, flash_attn and the like, and what to write instead
     **dict.fromkeys(("softmax_scale", "sm_scale"), "here it is scale"),
     **dict.fromkeys(("dropout_p", "dropout"), "leave it out, as there is no dropout"),

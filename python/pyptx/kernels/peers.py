@@ -20,12 +20,12 @@ from pyptx.kernels._registers import STORE, add, mul, narrowed, registers, widen
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.split import Split
 from pyptx.kernels._rows.values import Values
+from pyptx.kernels._types import TYPES, spelled
 from pyptx.kernels.norm import inverse_root
-from pyptx.types import bf16, f16, f32, u32
+from pyptx.types import u32
 
 __all__ = ["MeshWorkspace", "Workspace", "all_gather_matmul", "all_reduce", "reduce_scatter_rms_norm"]
 
-TYPES = {"float32": f32, "float16": f16, "bfloat16": bf16}
 THREADS = 256
 CTAS = 128  # the most CTAs of a kernel: no more than multiprocessors, so that all CTAs are resident and may wait for each other
 VECTOR = 16  # bytes
@@ -156,10 +156,10 @@ def _room(room: int) -> int:
 
 
 def _type_of(function: str, tensor: Any) -> Any:
-    spelled = str(tensor.dtype).removeprefix("torch.")
-    if spelled not in TYPES:
-        raise LaunchTypeError(f"{function}: `x` is of {spelled}; legal are {', '.join(TYPES)}")
-    return TYPES[spelled]
+    name = spelled(tensor.dtype)
+    if name not in TYPES:
+        raise LaunchTypeError(f"{function}: `x` is of {name}; legal are {', '.join(TYPES)}")
+    return TYPES[name]
 
 
 def _checked(function: str, bytes_: int, workspace: Workspace | MeshWorkspace, hint: str) -> None:

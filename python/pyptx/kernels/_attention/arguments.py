@@ -23,6 +23,7 @@ from pyptx.kernels._call import (
     copied_to,
     is_loose,
     likely,
+    packed_array,
     recorded,
 )
 from pyptx.types import bf16, f16
@@ -406,10 +407,8 @@ def check_sixteens(width: int, values: int):
 
 def dense(tensor, step: int = 8):
     """The tensor, or a copy of it that tensor copies take: rows are contiguous, all strides are multiples of `step` elements."""
-    strides = getattr(tensor, "stride", None)
-    if strides is None:  # not of torch
-        flags = getattr(tensor, "flags", None)
-        return tensor if flags is None or (flags.c_contiguous and begins_at(tensor, 16)) else tensor.copy()
+    if not hasattr(tensor, "stride"):  # not of torch
+        return packed_array(tensor)
     *outer, inner = tensor.stride()
     traced = compiling(tensor)
     begins = traced or begins_at(tensor, step * tensor.itemsize)

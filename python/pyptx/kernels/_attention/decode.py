@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg
-from pyptx.kernels._attention.forward import Shared, Warpgroup, beside_of, fetch
+from pyptx.kernels._attention.forward import Shared, Warpgroup, beside_of, fetch, keys_of
 from pyptx.kernels._attention.plan import BIAS, WIDE, Forward, options_of
 from pyptx.kernels._attention.small_forward import resident
 from pyptx.kernels._attention.tiles import Divisor, Tiles, apply, floor_divided, signed
@@ -59,16 +59,10 @@ def decode_kernel(dtype, plan: Decode):
     """The kernel from (q, k, v), (q, k, v, lengths), with pages (q, k, v, lengths, table), or (q, k, v, bias) to (parts, sums).
 
     q (B, HK, R, D): R is the number of heads that share a head of K, times `queries`; row g * queries + i is query i of head g.
-    k (B, HK, N, D), v (B, HK, N, DV), or pages: k (P, page, HK, D), v (P, page, HK, DV), table (B, T) s32.
+    k (B, HK, N, D), v (B, HK, N, DV), or pages: k (PAGES, page, HK, D), v (PAGES, page, HK, DV), table (B, T) s32.
     lengths (B) s32: the keys of each sequence.  parts (S, B, HK, R, DV) f32; sums (S, B, HK, R, 2) f32, as `combine_kernel` takes them.
     The bias is as `forward_kernel` takes it.  If `right`, query i sees the keys up to i + shift, counted so that the last query sees all if shift is 0.
     """
-
-    def cache(width):
-        if plan.page:
-            box = (1, plan.page_rows, 1, WIDE)
-            return Tile("P", plan.page, "HK", width, dtype, tma_box=box, packed=False, tma_swizzle="128B")
-        return Tile("B", "HK", "N", width, dtype, tma_box=(1, 1, plan.keys, WIDE), packed=False, tma_swizzle="128B")
 
     threads = 128 * (plan.groups + 1)
     together = resident(plan.bytes, threads, 128)  # CTAs; with a bias, ptxas would take registers for one
@@ -82,7 +76,7 @@ def decode_kernel(dtype, plan: Decode):
     return kernel(
         in_specs=(
             Tile("B", "HK", "R", "D", dtype, tma_box=(1, 1, plan.rows, WIDE), packed=False, tma_swizzle="128B"),
-            cache("D"), cache("DV"), *more.values(),
+            keys_of(dtype, plan, "D"), keys_of(dtype, plan, "DV"), *more.values(),
         ),
         out_specs=(Tile("S", "B", "HK", "R", "DV", f32), Tile("S", "B", "HK", "R", 2, f32, align=8)),
         raw_params=plan.scalars,
@@ -176,9 +170,6 @@ class Stretch(Tiles):
         """The line of `parts` for a row."""
         outer = (self.part * self.B + self.batch) * self.HK + self.head
         return apply(u64, ptx.inst.mul.wide.u32, outer, self.R) + row
-
-    def key_boxes(self, index):
-        return self.boxes_of_pages(index) if self.plan.page else super().key_boxes(index)
 
 
 class PackedWarpgroup(Warpgroup):

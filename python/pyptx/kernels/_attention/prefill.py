@@ -7,7 +7,7 @@ sequence.  Queries of heads that share keys are rows beside each other, so a seq
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg
-from pyptx.kernels._attention.forward import Warpgroup, beside_of, write
+from pyptx.kernels._attention.forward import Warpgroup, beside_of, keys_of, write
 from pyptx.kernels._attention.plan import WIDE, Forward, options_of
 from pyptx.kernels._attention.results import Lines
 from pyptx.kernels._attention.tiles import Divisor, Tiles, apply, bounds_of, sequence_of, signed
@@ -48,12 +48,6 @@ def prefill_kernel(dtype, plan: Prefill):
         box = (rows // plan.beside, plan.beside, WIDE)
         return Tile("M", "H", width, dtype, tma_box=box, packed=False, tma_swizzle="128B")
 
-    def cache(width):
-        if plan.page:
-            box = (1, plan.page_rows, 1, WIDE)
-            return Tile("PAGES", plan.page, "HK", width, dtype, tma_box=box, packed=False, tma_swizzle="128B")
-        return Tile("B", "HK", "N", width, dtype, tma_box=(1, 1, plan.keys, WIDE), packed=False, tma_swizzle="128B")
-
     sequences = "SEQUENCES" if plan.page else "B"
     more = beside_of(dtype, plan) | {"BEGINS": Tile("P", s32), "LENGTHS": Tile(sequences, s32)}
     if plan.page:
@@ -65,11 +59,11 @@ def prefill_kernel(dtype, plan: Prefill):
         write(plan, dtype, tiles, (Q, K, V, OUT), LSE, PackedRows)
 
     return kernel(
-        in_specs=(queries("D", plan.rows), cache("D"), cache("DV"), *more.values()),
+        in_specs=(queries("D", plan.rows), keys_of(dtype, plan, "D"), keys_of(dtype, plan, "DV"), *more.values()),
         out_specs=(queries("DV", 64), Tile("H", "M", f32)),
         raw_params=plan.scalars,
         grid=lambda H, M, P: (H // plan.beside * (M // plan.tile_queries + P - 1), 1, 1),
-        block=(128 * (plan.groups + 1), 1, 1),
+        block=(plan.threads, 1, 1),
         reqntid=True,
         arch="sm_90a",
     )(with_tensors("prefill_attention", ("Q", "K", "V", *more, "OUT", "LSE"), body))
@@ -121,9 +115,6 @@ class CachedTile(Tiles):
     def sums_at(self, row):
         query, head = self.line(row)
         return apply(u64, ptx.inst.mul.wide.u32, head, self.total) + query
-
-    def key_boxes(self, index):
-        return self.boxes_of_pages(index) if self.plan.page else super().key_boxes(index)
 
 
 class PackedRows(Warpgroup):

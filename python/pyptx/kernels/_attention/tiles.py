@@ -120,9 +120,12 @@ class Tiles:
 
     def key_boxes(self, index):
         """Yields (the first row in the block, the coordinates after the column) for each box of a block of keys."""
-        yield 0, (index * self.plan.keys, self.kv_head, self.batch)
+        if self.plan.page:
+            yield from self._boxes_of_pages(index)
+        else:
+            yield 0, (index * self.plan.keys, self.kv_head, self.batch)
 
-    def boxes_of_pages(self, index):
+    def _boxes_of_pages(self, index):
         """`key_boxes` of a cache whose pages `table` names.  Entries of the table are loaded some at a time, so that they arrive together."""
         plan = self.plan
         rows = range(0, plan.keys, plan.page_rows)

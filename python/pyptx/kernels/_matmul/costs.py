@@ -14,6 +14,7 @@ from pyptx.kernels._matmul.tiles import CLUSTERS, ROW, Config
 
 __all__ = [
     "CLOCKS",
+    "ROOM",
     "WIDEST",
     "Sizes",
     "asking",

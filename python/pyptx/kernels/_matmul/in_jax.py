@@ -44,8 +44,10 @@ class Product:
         def own_rows(_, *arrays):
             return [choose(*arrays)]
 
-        by_rows = by_rows_of_devices(self.batch, self.in_specs, self.out_specs, all_rows, own_rows)
-        self.many = jax.custom_batching.custom_vmap(by_rows if self.batch else all_rows)
+        made = all_rows
+        if self.batch:
+            made = by_rows_of_devices(self.batch, self.in_specs, self.out_specs, all_rows, own_rows)
+        self.many = jax.custom_batching.custom_vmap(made)
         self.many.def_vmap(self._vmapped)
         self.traced = call.refuse_jvp(self, self.many)
         self.differentiable = backward and call.differentiable(self, {})

@@ -23,6 +23,7 @@ from pyptx.kernels._matmul.calls_in_torch import run
 from pyptx.kernels._matmul.grouped_gradient import gated_gradient_kernel, vector_of
 from pyptx.kernels._matmul.launches import DTYPES
 from pyptx.kernels._target import simulated
+from pyptx.kernels._types import spelled
 
 __all__ = ["matmul"]
 
@@ -114,7 +115,7 @@ def op(a, b, bias, residual, scale_a, scale_b, activation):
 
 def fake(a, b, bias, residual, scale_a, scale_b, activation):
     given = (a, b, bias, residual, scale_a, scale_b)
-    names = [None if each is None else str(each.dtype).removeprefix("torch.") for each in given]
+    names = [None if each is None else spelled(each.dtype) for each in given]
     *_, result = types_of(names, activation, None)
     return a.new_empty(
         shape_of(*[None if each is None else each.shape for each in given], None, activation), dtype=DTYPES[result]
@@ -161,7 +162,7 @@ def through_gate(g, z, name: str):
 
 
 def op_gated_gradient(g, z, activation):
-    kind, columns = NAMES[str(z.dtype).removeprefix("torch.")], g.shape[-1]
+    kind, columns = NAMES[spelled(z.dtype)], g.shape[-1]
     if not g.numel():
         return torch.empty_like(z)
     g, z = dense(g, False).view(-1, columns), dense(z, False)

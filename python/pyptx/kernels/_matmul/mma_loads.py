@@ -14,16 +14,14 @@ ROW = 128  # bytes of a row of a tile in shared memory
 @dataclass(frozen=True)
 class Matrix:
     """A or B, contiguous: (rows, K), or (K, rows) if it is not K-major.  A tile has `high` of its rows and `deep` bytes of K.  `width`: the most
-    bytes that one copy may have."""
+    bytes that one copy may have.  `halves`: it has gates, and N further the ups that belong to them; 16 of both take turns in a tile."""
 
     dtype: PtxType
     k_major: bool
     width: int
     high: int
     deep: int
-    halves: bool = (
-        False  # whether it has gates, and N further the ups that belong to them; 16 of both take turns in a tile
-    )
+    halves: bool = False
 
     @property
     def size(self) -> int:

@@ -42,14 +42,11 @@ class InParts:
 
 def in_parts(p: Problem) -> InParts | None:
     """The kernels for a problem; None where one part does not take much longer, or where the product cannot be made so."""
-    split = (
-        not p.epilogue.gated and not p.epilogue.scales and not p.apart and p.dtype in (bf16, f16, f32) and p.k >= LEAST
-    )
-    if (
-        not split
-        or not (p.b_k_major or p.dtype != f32)
-        or engine(p.on_gpu, p.dtype, p.a_width, p.b_width, p.out_width, width_of(p.n * 4)) != "sm_90a"
-    ):
+    plain = not (p.epilogue.gated or p.epilogue.scales or p.apart)
+    taken = p.dtype in (bf16, f16) or (p.dtype == f32 and p.b_k_major)
+    if not (plain and taken and p.k >= LEAST):
+        return None
+    if engine(p.on_gpu, p.dtype, p.a_width, p.b_width, p.out_width, width_of(p.n * 4)) != "sm_90a":
         return None
     split = quickest(p)
     return split and _made(split, p.dtype, p.a_k_major, p.b_k_major, p.out, p.epilogue)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, Epilogue, Finisher, with_tensors
+from pyptx.kernels._matmul.costs import ROOM
 from pyptx.kernels._matmul.tiles import ROW, WARPGROUP, WORD, Operand, Ring, address, copied, fetch_maps
 from pyptx.kernels._registers import divided, narrowed, quotient, tree
 from pyptx.types import PtxType, f32, u8, u32, u64
 
 __all__ = ["Split", "split_kernel", "sums_kernel"]
 
-ROOM = 232_448 - 2_048  # bytes of shared memory for stages
 # Of a CTA of the second kernel; parts that one of them adds up, where there are not too many.
 SUMS_THREADS, EACH = 256, 8
 
