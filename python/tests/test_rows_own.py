@@ -98,12 +98,12 @@ def test_small_gates_have_rows_of_16_elements():
     """Calls that autograd records keep theirs, and are remembered with their tensors."""
 
     def columns(*shape, recorded=False):
-        return gated.SWIGLU._columns([torch.empty(shape, device="meta")] * 2, None, recorded)
+        return gated.SWIGLU._columns([torch.empty(shape, device="meta")] * 2, recorded)
 
     assert [columns(4, 4096), columns(512, 4096), columns(3, 2, 8)] == [16] * 3
     assert [columns(513, 4096), columns(37, 1001), columns(2**20, 24), columns(100_000, 120)] == [4096, 1001, 4096, 120]
     assert [columns(4, 4096, recorded=True), columns(3, 2, 8, recorded=True)] == [4096, 8]
-    assert softmax.SOFTMAX[0]._columns([torch.empty(4, 4096, device="meta")], None, False) == 4096
+    assert softmax.SOFTMAX[0]._columns([torch.empty(4, 4096, device="meta")], False) == 4096
     for shape in ((4, 4096), (5, 48), (3, 100), (2, 3, 8)):
         x, up = torch.randn(2, *shape).bfloat16()
         wanted = kernels.swiglu(x.requires_grad_(), up).detach()
