@@ -29,7 +29,8 @@ SHAPES = (
 
 def arms(torch, kernels, rows: int, columns: int, dtype):
     """Name: (matrices read and written, ours, torch's or None)."""
-    from pyptx.kernels._call import chosen, has_clusters
+    from pyptx.kernels._row_function import FUNCTIONS
+    from pyptx.kernels._target import has_clusters
 
     F = torch.nn.functional
     x, u, g, gs = (torch.randn(rows, columns, device="cuda", dtype=dtype) for _ in range(4))
@@ -49,7 +50,9 @@ def arms(torch, kernels, rows: int, columns: int, dtype):
         return lambda: torch.autograd.grad(function(*leaves), leaves, g)
 
     def backward(name, count, *arrays):
-        function = chosen(name, (dtype,) * count if name != "cross_entropy" else (dtype, torch.int64), wide, True)
+        function = FUNCTIONS[name].run_for(
+            (dtype,) * count if name != "cross_entropy" else (dtype, torch.int64), wide, True
+        )
         return lambda: function.backward_kernel(*arrays)
 
     logits = x.clone().requires_grad_()

@@ -25,13 +25,15 @@ from _gpu import LARGE, behind_itself, device_times, graph_of, shape, torch_on
 
 from pyptx import Tile, ptx, reg
 from pyptx.kernels import cross_entropy, layer_norm, rms_norm
-from pyptx.kernels._call import TYPES, chosen, columns, matrix
 from pyptx.kernels._registers import add, constant, fma, tree
+from pyptx.kernels._row_function import FUNCTIONS
 from pyptx.kernels._rows.loops import wide_looping
 from pyptx.kernels._rows.losses import RESULTS
 from pyptx.kernels._rows.ring import Stream
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.split import Split, row_kernel
+from pyptx.kernels._rows.tiles import columns, matrix
+from pyptx.kernels._types import TYPES
 from pyptx.kernels.column_sums import column_sums
 from pyptx.kernels.norm import layer_norm_backward_kernel, rms_norm_backward_kernel
 from pyptx.types import bf16, u32, u64
@@ -155,7 +157,7 @@ def bounds(torch, rows: int, n: int, name: str) -> dict:
                 arms["moved, vectors"] = call(moving(forward(n), kind, 1, 2), x, w, b, out=y)
             table[function.__name__] = 2, arms
         told = {"P": looping(n).workers(rows, (kind, kind))}
-        whole = chosen(function.__name__, (dtype,) * (1 + norm), True, True).backward_kernel
+        whole = FUNCTIONS[function.__name__].run_for((dtype,) * (1 + norm), True, True).backward_kernel
         table[f"{function.__name__} backward"] = (
             3,
             {
@@ -176,7 +178,7 @@ def bounds(torch, rows: int, n: int, name: str) -> dict:
     table["softmax backward"] = (
         3,
         {
-            "": call(chosen("softmax", (dtype,), True, True).backward_kernel, x, g),
+            "": call(FUNCTIONS["softmax"].run_for((dtype,), True, True).backward_kernel, x, g),
             "moved": call(moving(Split.wide(n, kind.bits, arrays=2), kind, 2, 0), x, g, out=y),
         },
     )

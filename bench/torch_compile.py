@@ -41,7 +41,7 @@ def host_times(torch, columns, rounds: int, calls: int) -> dict[str, list[float]
 
 
 def check_ops(torch, kernels) -> None:
-    from pyptx.kernels._call import chosen
+    from pyptx.kernels._row_function import FUNCTIONS
     from pyptx.kernels.norm import RMS_NORM
     from pyptx.kernels.softmax import SOFTMAX
     from pyptx.types import f32
@@ -60,7 +60,7 @@ def check_ops(torch, kernels) -> None:
         results = torch.library.opcheck(kernel._torch_op, arrays, keywords)
         print(f"opcheck {kernel._torch_op.name()}: {', '.join(sorted(set(results.values())))}")
     leaves = x.requires_grad_(), w.requires_grad_()
-    results = torch.library.opcheck(chosen("rms_norm", (torch.float32,) * 2, False, True).op, leaves)
+    results = torch.library.opcheck(FUNCTIONS["rms_norm"].run_for((torch.float32,) * 2, False, True).op, leaves)
     print(f"opcheck differentiable rms_norm: {', '.join(sorted(set(results.values())))}")
 
 

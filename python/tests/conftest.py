@@ -41,7 +41,8 @@ def pytest_runtest_setup(item):
 @pytest.fixture
 def asked(monkeypatch):
     """The types of the functions of tensors that Python was asked to choose for, in order."""
-    from pyptx.kernels._call import Remembered, RowFunction
+    from pyptx.kernels._remembered import Remembered
+    from pyptx.kernels._row_function import RowFunction
     from pyptx.kernels.attention import Attention
     from pyptx.kernels.matmul import Matmul
 

@@ -15,7 +15,7 @@ from unittest import mock
 import torch
 
 from pyptx import kernels
-from pyptx.kernels import _call
+from pyptx.kernels import _row_function
 
 E4M3 = torch.float8_e4m3fn
 
@@ -49,7 +49,7 @@ def as_of_many(call):
     """A call by the kernels for many rows."""
 
     def made(device):
-        with mock.patch.object(_call, "FEW_ROWS", ()):
+        with mock.patch.object(_row_function, "FEW_ROWS", ()):
             return call(device)
 
     return made

@@ -26,7 +26,7 @@ import pyptx  # noqa: E402
 from pyptx import assembler, ptx, reg  # noqa: E402
 from pyptx.errors import AssemblerError, AuthoringValueError  # noqa: E402
 from pyptx.kernel import Kernel  # noqa: E402
-from pyptx.kernels import _call  # noqa: E402
+from pyptx.kernels._row_function import FUNCTIONS  # noqa: E402
 from pyptx.types import bf16, f16, f32, u32, u64  # noqa: E402
 
 needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")
@@ -65,7 +65,7 @@ def test_ready_made_kernels(kernel, tmp_path):
     "name", ["rms_norm", "layer_norm", "add_rms_norm", "softmax", "log_softmax", "swiglu", "geglu"]
 )
 def test_kernels_over_rows(name, wide, tmp_path):
-    function = _call.FUNCTIONS[name]
+    function = FUNCTIONS[name]
     given = {"rms_norm": 2, "layer_norm": 3, "add_rms_norm": 3, "swiglu": 2, "geglu": 2}.get(name, 1)
     for dtype, n in ((f32, 100), (bf16, 8192), (f16, 131072)):
         text = function.kernel(*[dtype] * given, wide=wide).ptx(M=2, N=n)

@@ -25,6 +25,7 @@ from pyptx.kernels._matmul.blackwell import PAIR, blackwell_kernel  # noqa: E402
 from pyptx.kernels._matmul.hopper import product_kernel  # noqa: E402
 from pyptx.kernels._matmul.stream import StreamConfig, stream_kernel  # noqa: E402
 from pyptx.kernels._matmul.tiles import Config  # noqa: E402
+from pyptx.kernels._row_function import FUNCTIONS  # noqa: E402
 from pyptx.kernels.column_sums import column_sums  # noqa: E402
 from pyptx.types import bf16, e4m3, f32, s8, s32  # noqa: E402
 
@@ -385,12 +386,11 @@ ROWS = {
 def test_rows(name, n, dtype, packed, monkeypatch):
     """Five rows of one cluster, forward and backward, of vectors of 4 to 16 bytes: two turns of a ring of two rows, and one more.  Of rows that begin
     inside vectors a cluster has each eighth, which begin at the same element of one."""
-    for module in ("pyptx.kernels._call", "pyptx.kernels.norm"):
+    for module in ("pyptx.kernels._row_function", "pyptx.kernels.norm"):
         monkeypatch.setattr(sys.modules[module], "has_clusters", lambda tensor: True)
-    call = sys.modules["pyptx.kernels._call"]
-    monkeypatch.setattr(call, "chosen", functools.cache(call.chosen.__wrapped__))
-    for function in call.FUNCTIONS.values():
+    for function in FUNCTIONS.values():
         monkeypatch.setattr(function, "made", functools.cache(function.made.__wrapped__))
+        monkeypatch.setattr(function, "run_for", functools.cache(function.run_for.__wrapped__))
     monkeypatch.setattr(SPLIT, "clusters_of", lambda row, rows, types: row.stride)
     monkeypatch.setattr(SPLIT.Split, "workers", lambda row, *_, **told: max(row.rows, row.stride))
     if not packed:

@@ -9,7 +9,7 @@ if not torch.cuda.is_available():
     pytest.skip("skipped: no CUDA device", allow_module_level=True)
 
 from pyptx import kernels  # noqa: E402
-from pyptx.kernels._call import chosen  # noqa: E402
+from pyptx.kernels._row_function import FUNCTIONS  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 ROWS, COLUMNS = 8, 300
@@ -67,7 +67,7 @@ def test_compiled_gradients(mode, tensors):
 
 def test_autocast(tensors):
     x, w = tensors
-    norm = chosen("rms_norm", (torch.float32,) * 2, False, True)
+    norm = FUNCTIONS["rms_norm"].run_for((torch.float32,) * 2, False, True)
     with torch.autocast("cuda", dtype=torch.float16):
         y = norm(x.half(), w)
     torch.testing.assert_close(y, torch.nn.functional.rms_norm(x.half().float(), (COLUMNS,), w, 1e-6))

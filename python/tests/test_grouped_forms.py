@@ -104,6 +104,7 @@ def test_jax_and_numpy(form):
         (LaunchTypeError, "give offs, and neither", {"offs": None}),
         (LaunchTypeError, "a is of float32 and b of bfloat16; legal are two of", {"a": torch.ones(4, 8)}),
         (LaunchTypeError, "offs is of int64; legal is int32", {"offs": torch.ones(2, dtype=torch.int64)}),
+        (LaunchTypeError, "offs is of uint32; legal is int32", {"offs": torch.ones(2, dtype=torch.int32).view(torch.uint32)}),
         (LaunchValueError, r"are neither \(M, K\), \(K, N\) and \(E,\) nor \(E, M, K\)", {"a": torch.ones(4, 9).bfloat16()}),
         (LaunchValueError, r"a \(3, 4, 8\).* are neither", {"a": torch.ones(3, 4, 8).bfloat16()}),
         (LaunchValueError, "offs rise from 0 to 8", {"offs": torch.tensor([4, 9], dtype=torch.int32)}),

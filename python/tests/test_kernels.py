@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError, PtxError  # noqa: E402
-from pyptx.kernels._call import chosen  # noqa: E402
+from pyptx.kernels._row_function import FUNCTIONS  # noqa: E402
 from pyptx.kernels.column_sums import column_sums  # noqa: E402
 from pyptx.kernels.norm import RMS_NORM  # noqa: E402
 from pyptx.types import f32  # noqa: E402
@@ -44,9 +44,9 @@ def test_every_kernel_is_an_op(device):
         kernel._prepare_op()
         assert set(torch.library.opcheck(kernel._torch_op, arguments, keywords).values()) == {"SUCCESS"}
     arguments = x.clone().requires_grad_(), w.clone().requires_grad_()
-    assert set(torch.library.opcheck(chosen("rms_norm", (torch.float32,) * 2, False, True).op, arguments).values()) == {
-        "SUCCESS"
-    }
+    assert set(
+        torch.library.opcheck(FUNCTIONS["rms_norm"].run_for((torch.float32,) * 2, False, True).op, arguments).values()
+    ) == {"SUCCESS"}
 
 
 @devices

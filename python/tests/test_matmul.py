@@ -525,6 +525,11 @@ def test_gradients_of_groups():
     [
         (LaunchTypeError, "legal are two of bfloat16", {"a": torch.ones(4, 8)}),
         (LaunchTypeError, "offs is of int64; legal is int32", {"offs": torch.ones(2, dtype=torch.int64)}),
+        (
+            LaunchTypeError,
+            "offs is of uint32; legal is int32",
+            {"offs": torch.ones(2, dtype=torch.int32).view(torch.uint32)},
+        ),
         (LaunchValueError, "are not (T, K), (E, K, N) and (E,)", {"a": torch.ones(4, 9, dtype=torch.bfloat16)}),
     ],
 )

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 
 from pyptx import _core, kernels  # noqa: E402
 from pyptx.errors import LaunchValueError  # noqa: E402
-from pyptx.kernels._call import Remembered  # noqa: E402
+from pyptx.kernels._remembered import Remembered  # noqa: E402
 
 functional = torch.nn.functional
 

@@ -161,6 +161,18 @@ def test_a_position_outside_the_tables_is_nan(index, interleaved, device):
         assert torch.equal(y[..., 16:], x[..., 16:])
 
 
+@pytest.mark.parametrize("array", [lambda x: x, lambda x: x.numpy()], ids=["torch", "numpy"])
+@pytest.mark.parametrize("seq_dim", [-2, -3])
+def test_positions_of_one_sequence(array, seq_dim):
+    """x without a batch takes (S,) and (1, S), and has no sequences with positions of their own."""
+    x, at = torch.randn(*((5, 16) if seq_dim == -2 else (5, 3, 16))), torch.tensor([3, 0, 6, 2, 1])
+    x, cos, sin, at = map(array, (x, *tables(7, 8, torch.float32, "cpu"), at))
+    wanted = kernels.rope(x, cos, sin, positions=at, seq_dim=seq_dim)
+    assert (kernels.rope(x, cos, sin, positions=at[None], seq_dim=seq_dim) == wanted).all()
+    with pytest.raises(LaunchValueError, match=r"legal are \(5,\), \(1, 5\)$"):
+        kernels.rope(x, cos, sin, positions=array(torch.zeros(5, 5, dtype=torch.int64)), seq_dim=seq_dim)
+
+
 def test_positions_of_all_sequences():
     """(1, S), as transformers pass them."""
     x, at = torch.randn(3, 2, 5, 16), torch.tensor([[4, 0, 7, 1, 1]])

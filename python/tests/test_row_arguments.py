@@ -14,8 +14,9 @@ from hypothesis import strategies as st  # noqa: E402
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchValueError  # noqa: E402
-from pyptx.kernels import _call  # noqa: E402
+from pyptx.kernels import _row_function, _torch_state  # noqa: E402
 from pyptx.kernels._rows.softmax_tiles import share_of  # noqa: E402
+from pyptx.kernels._rows.split import shorter  # noqa: E402
 
 F = torch.nn.functional
 GPU = pytest.param("cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="skipped: no CUDA device")])  # fmt: skip
@@ -146,7 +147,7 @@ def test_columns_under_transforms():
 
 def test_rows_of_gates_are_cut_where_vectors_stay_whole():
     cut = {4096: 4096, 5120: 2560, 8192: 4096, 14336: 3584, 6148: 6148, 8191: 8191, 151936: 4748, 16390: 8195}
-    assert {n: _call.shorter(n) for n in cut} == cut
+    assert {n: shorter(n) for n in cut} == cut
 
 
 @devices
@@ -232,7 +233,7 @@ def test_of_jax():
 
 def test_autocast_computes_norms_and_softmax_in_float32(monkeypatch):
     """As torch's list of a CUDA device has it, here for CPU tensors; swiglu is not on it."""
-    monkeypatch.setattr(_call, "AUTOCAST", ("cpu",))
+    monkeypatch.setattr(_torch_state, "AUTOCAST", ("cpu",))
     x, w = torch.randn(4, 64).bfloat16().requires_grad_(), torch.randn(64).bfloat16()
     calls = {
         "rms_norm": lambda: kernels.rms_norm(x, w), "rms_norm of a shape": lambda: kernels.rms_norm(x, (64,), w, 1e-5),
@@ -274,10 +275,10 @@ def test_gates_of_narrow_and_odd_rows(shape, dtype, device):
 
 def test_rows_of_gates_are_joined(monkeypatch):
     asked = []
-    monkeypatch.setattr(_call, "viewed", lambda array, *shape: asked.append(shape) or array.view(shape))
+    monkeypatch.setattr(_row_function, "viewed", lambda array, *shape: asked.append(shape) or array.view(shape))
     x = torch.randn(512, 33)
     kernels.swiglu(x, x, out=torch.empty_like(x))
-    monkeypatch.setattr(_call, "SMALL", 0)
+    monkeypatch.setattr(_row_function, "SMALL", 0)
     longer = torch.cat([x, x])
     kernels.swiglu(longer, longer, out=torch.empty_like(longer))
     kernels.swiglu(x[:24], x[:24], out=torch.empty_like(x[:24]))

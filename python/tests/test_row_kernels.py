@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
-from pyptx.kernels import norm  # noqa: E402
+from pyptx.kernels import _row_function, norm  # noqa: E402
 from pyptx.kernels._rows import loops  # noqa: E402
 from pyptx.kernels._rows.loops import FEW_WAVES, WAVES, is_small, small_looping, wide_looping  # noqa: E402
 from pyptx.kernels._rows.split import LAST_WAVE, Split  # noqa: E402
@@ -104,7 +104,7 @@ def test_rows_that_do_not_fit_in_registers(name, device):
 @pytest.mark.parametrize("n", [32769, 100003, 262144])
 def test_rows_above_32_k(name, n, clusters, monkeypatch):
     """Odd and even, by one CTA a row and by clusters, which CPU tensors do not choose."""
-    for module in (sys.modules["pyptx.kernels._call"], sys.modules["pyptx.kernels.norm"]):
+    for module in (_row_function, sys.modules["pyptx.kernels.norm"]):
         monkeypatch.setattr(module, "has_clusters", lambda tensor: clusters)
     compare(name, tensors(name, (2, n), torch.bfloat16, "cpu"), TYPES[torch.bfloat16])
 
@@ -112,12 +112,11 @@ def test_rows_above_32_k(name, n, clusters, monkeypatch):
 @pytest.fixture
 def split(monkeypatch):
     """The module that says how threads share a row, as on a GPU with clusters; what a test changes there, kernels made in it know."""
-    for module in (sys.modules["pyptx.kernels._call"], sys.modules["pyptx.kernels.norm"]):
+    for module in (_row_function, sys.modules["pyptx.kernels.norm"]):
         monkeypatch.setattr(module, "has_clusters", lambda tensor: True)
-    call = sys.modules["pyptx.kernels._call"]
-    monkeypatch.setattr(call, "chosen", functools.cache(call.chosen.__wrapped__))
-    for function in call.FUNCTIONS.values():
+    for function in _row_function.FUNCTIONS.values():
         monkeypatch.setattr(function, "made", functools.cache(function.made.__wrapped__))
+        monkeypatch.setattr(function, "run_for", functools.cache(function.run_for.__wrapped__))
     return sys.modules["pyptx.kernels._rows.split"]
 
 

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 from test_row_edges import with_gradients  # noqa: E402
 
 from pyptx import kernels  # noqa: E402
-from pyptx.kernels import _call  # noqa: E402
+from pyptx.kernels import _row_function  # noqa: E402
 from pyptx.kernels._rows.split import Split  # noqa: E402
 
 gated, softmax = (sys.modules[f"pyptx.kernels.{name}"] for name in ("gated", "softmax"))
@@ -54,7 +54,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_against_float64(name, dtype, n, rows, monkeypatch):
-    monkeypatch.setattr(_call, "FEW_ROWS", ())
+    monkeypatch.setattr(_row_function, "FEW_ROWS", ())
     compare(name, dtype, n, rows)
 
 

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="skipped: no torch")
 import pyptx  # noqa: E402
 from pyptx import Tile, kernel, ptx, reg, torch_support  # noqa: E402
 from pyptx.errors import LaunchError  # noqa: E402
-from pyptx.kernels._call import chosen  # noqa: E402
+from pyptx.kernels._row_function import FUNCTIONS  # noqa: E402
 from pyptx.types import f64, u32  # noqa: E402
 
 
@@ -232,7 +232,7 @@ def test_the_same_pair_is_the_same_op():
 
 
 def test_autocast_reaches_the_gradients():
-    function = chosen("rms_norm", (torch.float32,) * 2, False, True)
+    function = FUNCTIONS["rms_norm"].run_for((torch.float32,) * 2, False, True)
     x, w = torch.randn(2, 8, dtype=torch.bfloat16, requires_grad=True), torch.randn(8, requires_grad=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = function(x, w)

@@ -1,15 +1,17 @@
-"""`simulated_target`: which GPU's kernels run on arrays in the CPU's memory, on the simulator."""
+"""Which GPU's kernels run: those of the device or, for arrays in the CPU's memory, which the simulator runs, those that `simulated_target` names."""
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyptx import _core
 from pyptx._arch import detect_arch
+from pyptx.kernels._compiled import constant_for_compiler
 
-__all__ = ["family", "simulated", "simulated_target"]
+__all__ = ["family", "has_clusters", "is_in_cpu", "on_gpu", "simulated", "simulated_target"]
 
 
 OWN = ("sm_90a", "sm_100a", "sm_103a")  # targets whose tensor cores are not mma.sync's, and which have clusters
@@ -70,3 +72,27 @@ def of_device() -> str:
 
 def named(target: str) -> str:
     return target if target in OWN else ""
+
+
+def has_clusters(tensor) -> bool:
+    """Whether the kernels that run on this tensor may use clusters of CTAs: it is on a GPU since Hopper, or in the CPU's memory inside a
+    `simulated_target` that has clusters."""
+    return of_hopper() if getattr(tensor, "is_cuda", False) else is_in_cpu(tensor) and simulated.target in OWN
+
+
+def is_in_cpu(array) -> bool:
+    """Whether the simulator runs the kernels of this array of NumPy or torch."""
+    return not getattr(array, "is_cuda", not hasattr(array, "__array_interface__"))
+
+
+def on_gpu(array) -> bool:
+    """Whether kernels run on a GPU for this array; those of JAX's values, which may be part of a program, where its programs run."""
+    if hasattr(array, "is_cuda"):
+        return array.is_cuda
+    return hasattr(array, "aval") and sys.modules["jax"].default_backend() == "gpu"
+
+
+@constant_for_compiler
+def of_hopper() -> bool:
+    """Whether the GPU is a Hopper or a later one."""
+    return int(detect_arch().strip("sm_af")) >= 90

@@ -35,16 +35,18 @@ from pyptx.kernels._attention.arguments import (
     packed,
     refuse_gradients,
     result_of,
-    type_name,
 )
 from pyptx.kernels._attention.choice import plan
 from pyptx.kernels._attention.e4m3 import attention_of_e4m3, ragged_attention_of_e4m3
 from pyptx.kernels._attention.parts import given_back, in_parts, of_cache, of_few_queries, share_keys
 from pyptx.kernels._attention.plan import MULTIPROCESSORS, taken_together
 from pyptx.kernels._attention.small import small_sizes
-from pyptx.kernels._call import Remembered, compiling, is_loose, recorded
+from pyptx.kernels._checks import is_loose
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
+from pyptx.kernels._remembered import Remembered
 from pyptx.kernels._target import simulated
+from pyptx.kernels._torch_state import compiling, recorded
+from pyptx.kernels._types import type_name
 
 __all__ = ["attention", "scaled_dot_product_attention"]
 

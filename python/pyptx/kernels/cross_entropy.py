@@ -14,23 +14,14 @@ from typing import Any
 
 from pyptx import Tile, _core, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._call import (
-    Remembered,
-    RowFunction,
-    check_arrays,
-    columns,
-    compiling,
-    dense,
-    has_clusters,
-    last,
-    matrix,
-    recorded,
-    spelled,
-    surely,
-)
-from pyptx.kernels._call_apart import are_apart, is_packed
+from pyptx.kernels._apart import are_apart, is_packed
+from pyptx.kernels._checks import check_arrays
+from pyptx.kernels._compiled import surely
 from pyptx.kernels._keywords import Input, Unpack, renamed
+from pyptx.kernels._memory import dense, last
 from pyptx.kernels._registers import add, apply, apply_to, constant, exp, fma, log, mul, neg, reciprocal, sub
+from pyptx.kernels._remembered import Remembered
+from pyptx.kernels._row_function import Argument, RowFunction
 from pyptx.kernels._rows.columns import MOST_GROUPS, ctas_of
 from pyptx.kernels._rows.cross_entropy_columns import make_column_losses, make_column_parts, make_reduced_columns
 from pyptx.kernels._rows.losses import (
@@ -49,13 +40,15 @@ from pyptx.kernels._rows.losses import (
 from pyptx.kernels._rows.own import less_at
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.split import LONG, WARP, Split, from_short, paired, row_kernel, with_own
+from pyptx.kernels._rows.tiles import columns, matrix
 from pyptx.kernels._rows.totals import Exponentials, below
+from pyptx.kernels._target import has_clusters
+from pyptx.kernels._torch_state import compiling, recorded
+from pyptx.kernels._types import INDICES, type_name
 from pyptx.kernels.softmax import lies_in_columns, of_three
 from pyptx.types import pred, u32
 
 __all__ = ["cross_entropy"]
-
-INDICES = ("int64", "int32")
 
 
 class Target:
@@ -237,11 +230,15 @@ def make_of_probabilities(split, x_type, p_type):
     return cross_entropy, cross_entropy_backward
 
 
+# What all functions are told, and the tensors that several have.
+TOLD = {"called": "cross_entropy", "ignore_index": -100, "label_smoothing": 0.0}
+LOGITS, TARGET = Argument("logits", "rows"), Argument("target", "each row", INDICES)
+WEIGHT = Argument("weight", "vector", needed=False, gradient=False)
+OF_ROWS = Argument("losses", "whole", saved=False, gradient=False)
+
+
 def of_rows(name: str, few: bool) -> RowFunction:
-    return RowFunction(
-        name, 1, functools.partial(make_cross_entropy, few), indices=1, gradients=1, names="logits target weight", called="cross_entropy",
-        ignore_index=-100, label_smoothing=0.0,
-    )  # fmt: skip
+    return RowFunction(name, functools.partial(make_cross_entropy, few), LOGITS, TARGET, WEIGHT, **TOLD)
 
 
 CROSS_ENTROPY, OF_FEW_ROWS = of_rows("cross_entropy", False), of_rows("cross_entropy_of_few_rows", True)
@@ -249,17 +246,12 @@ MANY_THREADS = 1 << 16  # enough of them read columns as fast as narrower vector
 FEW_CLASSES, MANY_CLASSES = 32, 4096  # which no groups share; of which threads have more on their way
 FEW_CTAS, LITTLE = 32, 1 << 18  # that read columns slower than rows are copied; elements
 MOST_ROWS, MOST = 264, 20 << 20  # rows, and elements of a matrix, up to which a cluster takes a long row
-PARTIAL = RowFunction(
-    "partial_losses", 1, make_partial, indices=1, names="logits target weight losses", called="cross_entropy", P=None, mean=True, ignore_index=-100,
-    label_smoothing=0.0,
-)  # fmt: skip
+PARTIAL = RowFunction("partial_losses", make_partial, LOGITS, TARGET, WEIGHT, OF_ROWS, P=None, mean=True, **TOLD)
 
 
 def of_reduction(name: str, of_parts: bool) -> RowFunction:
-    return RowFunction(
-        name, 1, functools.partial(make_reduced, of_parts), indices=1, gradients=1, names="logits target weight losses",
-        saved=(0, 1, 2), saved_results=(1,), called="cross_entropy", mean=True, ignore_index=-100, label_smoothing=0.0,
-    )  # fmt: skip
+    make = functools.partial(make_reduced, of_parts)
+    return RowFunction(name, make, LOGITS, TARGET, WEIGHT, OF_ROWS, saved_results=(1,), mean=True, **TOLD)
 
 
 REDUCED, REDUCED_PARTS = (
@@ -267,23 +259,23 @@ REDUCED, REDUCED_PARTS = (
     of_reduction("reduced_cross_entropy_of_parts", True),
 )
 OF_PROBABILITIES = RowFunction(
-    "cross_entropy_of_probabilities", 2, make_of_probabilities, names="logits target", called="cross_entropy"
+    "cross_entropy_of_probabilities", make_of_probabilities, LOGITS, Argument("target", "rows"), called="cross_entropy"
 )
 
 
 # Of tensors (L, N, W) over N, as they are.
-OF_COLUMNS = {
-    "indices": 1, "names": "logits target weight", "called": "cross_entropy", "vector": 1, "groups": 1, "ignore_index": -100, "label_smoothing": 0.0,
-    "in_place": False, "flat": lambda function, position, tensor, shape, columns: tensor, "shaped": lambda result, shape: result,
-}  # fmt: skip
-COLUMN_LOSSES = RowFunction(
-    "column_losses", 1, make_column_losses, gradients=1, saved=(0, 1, 2), saved_results=(1, 2), **OF_COLUMNS
+OF_COLUMNS = LOGITS, Argument("target", "whole", INDICES), Argument("weight", "whole", needed=False, gradient=False)
+PARTS = (
+    Argument("parts", "whole", saved=False, gradient=False),
+    Argument("largest", "whole", gradient=False),
+    Argument("sums", "whole", gradient=False),
 )
-COLUMN_PARTS = RowFunction("column_parts", 1, make_column_parts, P=None, **OF_COLUMNS)
+TOLD_COLUMNS = TOLD | {"flattens": False, "vector": 1, "groups": 1}
+COLUMN_LOSSES = RowFunction("column_losses", make_column_losses, *OF_COLUMNS, saved_results=(1, 2), **TOLD_COLUMNS)
+COLUMN_PARTS = RowFunction("column_parts", make_column_parts, *OF_COLUMNS, P=None, **TOLD_COLUMNS)
 REDUCED_COLUMNS = RowFunction(
-    "reduced_columns", 1, make_reduced_columns, gradients=1, saved=(0, 1, 2, 4, 5), saved_results=(1,), mean=True,
-    **(OF_COLUMNS | {"names": "logits target weight parts largest sums"}),
-)  # fmt: skip
+    "reduced_columns", make_reduced_columns, *OF_COLUMNS, *PARTS, saved_results=(1,), mean=True, **TOLD_COLUMNS
+)
 
 
 def cross_entropy(
@@ -331,10 +323,10 @@ def entropy(logits, target, weight, out, *, ignore_index, reduction, label_smoot
     if not isinstance(label_smoothing, (int, float)) or not 0 <= label_smoothing <= 1:
         raise LaunchValueError(f"cross_entropy: label_smoothing is a number from 0 to 1, not {label_smoothing!r}")
     check_arrays("cross_entropy", ("logits", "target"), (logits, target), None, 1, 2)
-    indices = spelled(target.dtype) in INDICES
+    indices = type_name(target) in INDICES
     if not indices and tuple(target.shape) != tuple(logits.shape):
         raise LaunchTypeError(
-            f"cross_entropy: `target` is of {spelled(target.dtype)} {tuple(target.shape)}; legal are indices, int64 or int32, and probabilities "
+            f"cross_entropy: `target` is of {type_name(target)} {tuple(target.shape)}; legal are indices, int64 or int32, and probabilities "
             f"{tuple(logits.shape)}"
         )
     if dim is not None or len(logits.shape) > 2:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyptx.kernels._attention.arguments import LARGEST, TYPES, type_name
+from pyptx.kernels._attention.arguments import LARGEST, TYPES
+from pyptx.kernels._types import type_name
 from pyptx.kernels.attention import of_plain
 
 __all__ = ["dot_product_attention"]

@@ -15,12 +15,14 @@ from typing import Any
 
 from pyptx import Tile, ptx
 from pyptx.errors import LaunchValueError
-from pyptx.kernels._call import RowFunction, matrix, rank_of, shorter
+from pyptx.kernels._checks import rank_of
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import add, apply, constant, exp, fma, mul, neg, reciprocal, square, sub
+from pyptx.kernels._row_function import Argument, RowFunction
 from pyptx.kernels._rows.apart import Half
 from pyptx.kernels._rows.row import Row
-from pyptx.kernels._rows.split import paired, row_kernel, without_edges
+from pyptx.kernels._rows.split import paired, row_kernel, shorter, without_edges
+from pyptx.kernels._rows.tiles import matrix
 
 __all__ = ["geglu", "swiglu"]
 
@@ -73,7 +75,7 @@ def make(name: str, activation):
 
         return kernels_of(name, split, forward, ((gates, ups), (gates,)), backward, ((gates, ups, gates), (gates, ups)))
 
-    return RowFunction(name, 2, of, over_rows=False, names="gate up")
+    return RowFunction(name, of, Argument("gate", "rows"), Argument("up", "rows"), cut=True)
 
 
 def make_of_halves(name: str, activation):
@@ -90,18 +92,7 @@ def make_of_halves(name: str, activation):
 
         return kernels_of(name, split, forward, (both, one), backward, ((*both, *one), both))
 
-    told = {"over_rows": False, "names": "gate", "called": name, "shaped": halved, "fits": fits_halves}
-    return RowFunction(f"{name}_of_halves", 1, of, **told, N=None)
-
-
-def halved(result, shape):
-    return result.reshape(*shape[:-1], shape[-1] // 2)
-
-
-def fits_halves(function: RowFunction, tensors, out):
-    (gate,) = tensors
-    if out is not None and out.shape != (shape := (*gate.shape[:-1], gate.shape[-1] // 2)):
-        raise LaunchValueError(f"{function.called}: out has shape {tuple(out.shape)}, not {tuple(shape)}")
+    return RowFunction(f"{name}_of_halves", of, Argument("gate", "rows"), called=name, cut=True, halves=True, N=None)
 
 
 def halves_of(tensor) -> list[Half]:

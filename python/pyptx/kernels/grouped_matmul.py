@@ -5,10 +5,14 @@ import sys
 from typing import Any
 
 from pyptx import differentiable_kernel
-from pyptx.kernels._call import Remembered, check_arrays, copied_to, dense, on_gpu
+from pyptx.kernels._checks import check_arrays
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._matmul.arguments import check_ends, check_groups, check_one_matrix, width_of
 from pyptx.kernels._matmul.choice import grouped_kernel, parted_kernel
+from pyptx.kernels._memory import copied_to, dense
+from pyptx.kernels._remembered import Remembered
+from pyptx.kernels._target import on_gpu
+from pyptx.kernels._types import type_name
 
 __all__ = ["grouped_matmul"]
 
@@ -78,7 +82,7 @@ def grouped(a, b, offs, counts, scale_a, scale_b, out, *, activation):
     size = 1 if scales else 2
     widths = width_of(k * size), width_of((k if b_k_major else columns) * size)
     kernel = grouped_kernel(
-        a.shape, experts, columns, str(a.dtype), b_k_major, *widths, runs_on_gpu, masked, activation
+        a.shape, experts, columns, type_name(a), b_k_major, *widths, runs_on_gpu, masked, activation
     )
     if out is not None:
         place = dense(out, False)
@@ -158,7 +162,7 @@ def parted(a, g, ends, on_gpu: bool):
         import jax.numpy as jnp
 
         return jnp.zeros(shape, a.dtype)
-    return differentiable_parts(parted_kernel(*shape[1:], shape[0], str(a.dtype), on_gpu))(a, g, ends)
+    return differentiable_parts(parted_kernel(*shape[1:], shape[0], type_name(a), on_gpu))(a, g, ends)
 
 
 @functools.cache

@@ -7,10 +7,11 @@ from typing import Any
 from pyptx import _core
 from pyptx.errors import LaunchValueError
 from pyptx.kernels._activations import GATED
-from pyptx.kernels._call import check_arrays, compiling
+from pyptx.kernels._checks import check_arrays
 from pyptx.kernels._keywords import Operands, Unpack, renamed
 from pyptx.kernels._matmul.arguments import ARGUMENTS
 from pyptx.kernels._target import simulated
+from pyptx.kernels._torch_state import compiling
 
 __all__ = ["matmul"]
 

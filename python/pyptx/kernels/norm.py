@@ -18,24 +18,19 @@ from typing import Any
 from pyptx import Tile, ptx
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.differentiable import differentiated_once
-from pyptx.kernels._call import (
-    RowFunction,
-    check_arrays,
-    columns,
-    constant,
-    constant_for_compiler,
-    has_clusters,
-    in_dynamo,
-    matrix,
-    of_rows_and_columns,
-)
-from pyptx.kernels._call_apart import where_they_lie
+from pyptx.kernels._apart import where_they_lie
+from pyptx.kernels._checks import check_arrays
+from pyptx.kernels._compiled import constant, constant_for_compiler
 from pyptx.kernels._keywords import Input, Nothing, Unpack, no_such_argument, renamed
 from pyptx.kernels._registers import add, apply, fma, mul, neg, sub
+from pyptx.kernels._row_function import Argument, RowFunction
 from pyptx.kernels._rows.loops import is_small, looping, small_looping, wide_looping
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.split import in_registers, of_norms, paired, row_kernel, with_own
+from pyptx.kernels._rows.tiles import columns, matrix
 from pyptx.kernels._rows.totals import Totals
+from pyptx.kernels._target import has_clusters
+from pyptx.kernels._torch_state import in_dynamo
 from pyptx.kernels.column_sums import column_sums
 from pyptx.types import f32, u32
 
@@ -204,13 +199,9 @@ def scaled_gradient(row: Row, gw, x, r, dot, n: int):
 
 
 RMS_NORM = RowFunction(
-    "rms_norm",
-    1,
-    make_rms_norm,
-    float32=lambda given, **told: RMS_NORM(widened(given), **told),
-    fits=of_rows_and_columns,
-    eps=1e-6,
-)
+    "rms_norm", make_rms_norm, Argument("x", "rows"), Argument("weight", "vector", needed=False),
+    float32=lambda given, **told: RMS_NORM(widened(given), **told), eps=1e-6,
+)  # fmt: skip
 
 
 def rms_norm(
@@ -346,7 +337,12 @@ def add_rms_norm_backward_kernel(split, x_type, residual_type, w_type):
 
 
 ADD_RMS_NORM = RowFunction(
-    "add_rms_norm", 2, make_add_rms_norm, needed=3, names="x residual weight", fits=of_rows_and_columns, eps=1e-6
+    "add_rms_norm",
+    make_add_rms_norm,
+    Argument("x", "rows"),
+    Argument("residual", "rows"),
+    Argument("weight", "vector"),
+    eps=1e-6,
 )
 
 
@@ -480,13 +476,9 @@ def centred_gradient(row: Row, gw, h, r, total, dot):
 
 
 LAYER_NORM = RowFunction(
-    "layer_norm",
-    1,
-    make_layer_norm,
-    float32=lambda given, **told: LAYER_NORM(widened(given), **told),
-    fits=of_rows_and_columns,
-    eps=1e-5,
-)
+    "layer_norm", make_layer_norm, Argument("x", "rows"), Argument("weight", "vector", needed=False), Argument("bias", "vector", needed=False),
+    float32=lambda given, **told: LAYER_NORM(widened(given), **told), eps=1e-5,
+)  # fmt: skip
 
 
 def layer_norm(

@@ -20,7 +20,7 @@ from pyptx.kernels._registers import STORE, add, mul, narrowed, registers, widen
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.split import Split
 from pyptx.kernels._rows.values import Values
-from pyptx.kernels._types import TYPES, spelled
+from pyptx.kernels._types import TYPES, type_name
 from pyptx.kernels.norm import inverse_root
 from pyptx.types import u32
 
@@ -49,7 +49,7 @@ class Workspace:
         self.buffers, self.rank, self.room = buffers, rank, _room(room)
         wanted = self.words(room, len(buffers))
         for number, each in enumerate(buffers):
-            if tuple(each.shape) != (wanted,) or not str(each.dtype).endswith("int32"):
+            if tuple(each.shape) != (wanted,) or type_name(each) != "int32":
                 raise LaunchValueError(
                     f"workspace of rank {number}: {wanted} elements of int32 for room={room}, not {tuple(each.shape)} of {each.dtype}"
                 )
@@ -156,7 +156,7 @@ def _room(room: int) -> int:
 
 
 def _type_of(function: str, tensor: Any) -> Any:
-    name = spelled(tensor.dtype)
+    name = type_name(tensor)
     if name not in TYPES:
         raise LaunchTypeError(f"{function}: `x` is of {name}; legal are {', '.join(TYPES)}")
     return TYPES[name]

@@ -10,15 +10,20 @@ from typing import Any
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.errors import LaunchValueError
-from pyptx.kernels._call import TYPES, Remembered, RowFunction, check_arrays, compiling, matrix, recorded, spelled
+from pyptx.kernels._checks import check_arrays
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import apply, beyond, divided, mul, smem_address, tree
+from pyptx.kernels._remembered import Remembered
+from pyptx.kernels._row_function import Argument, RowFunction
 from pyptx.kernels._rows.agreement import warp_max
 from pyptx.kernels._rows.apart import Apart, apart_kernels, whole
 from pyptx.kernels._rows.lanes import BLOCK, Lanes
 from pyptx.kernels._rows.quantize_transposed import make_transposed, takes_transposed
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.split import Split, begin_early, row_kernel, tightly, with_own
+from pyptx.kernels._rows.tiles import matrix
+from pyptx.kernels._torch_state import compiling, recorded
+from pyptx.kernels._types import TYPES, type_name
 from pyptx.types import e4m3, f32, u32
 
 __all__ = ["quantize_fp8"]
@@ -163,33 +168,25 @@ def make_by_squares(split, dtype):
     return quantize_fp8_squares, None
 
 
-def shaped(result, shape):
-    """The scales have their own number of columns."""
-    values, scales = result
-    return values.reshape(shape), scales.reshape(*shape[:-1], scales.shape[-1])
-
-
-ROWS = RowFunction("quantize_fp8_rows", 1, make_by_row, called="quantize_fp8")
-BLOCKS = RowFunction(
-    "quantize_fp8_blocks_of_rows", 1, make_by_blocks_of_rows, called="quantize_fp8", shaped=shaped, B=None
-)
-SQUARES = RowFunction("quantize_fp8_squares", 1, make_by_squares, called="quantize_fp8", shaped=shaped, P=None, B=None)
+def of_x(name: str, make, **told) -> RowFunction:
+    return RowFunction(f"quantize_fp8_{name}", make, Argument("x", "rows"), called="quantize_fp8", **told)
 
 
 def transposed(name: str, whole: bool) -> RowFunction:
     make = functools.partial(make_transposed, whole, inverse_scale, scale_of)
-    return RowFunction(name, 1, make, called="quantize_fp8", in_place=False, P=None, B=None)
+    return of_x(f"transposed_{name}", make, flattens=False, P=None, B=None)
 
 
-TRANSPOSED_BLOCKS = transposed("quantize_fp8_transposed_blocks", False)
-TRANSPOSED_SQUARES = transposed("quantize_fp8_transposed_squares", True)
+ROWS = of_x("rows", make_by_row)
+BLOCKS, TRANSPOSED_BLOCKS = of_x("blocks_of_rows", make_by_blocks_of_rows, B=None), transposed("blocks", False)
+SQUARES, TRANSPOSED_SQUARES = of_x("squares", make_by_squares, P=None, B=None), transposed("squares", True)
 
 
 def lies_transposed(x) -> bool:
     """Whether x is a matrix of torch whose columns lie side by side, of which the kernels for that take it."""
     if not hasattr(x, "storage_offset") or compiling(x) or len(x.shape) != 2 or x.stride(0) != 1 or x.stride(1) == 1:
         return False
-    return spelled(x.dtype) in TYPES and takes_transposed(*x.shape, 8 * x.itemsize)
+    return type_name(x) in TYPES and takes_transposed(*x.shape, 8 * x.itemsize)
 
 
 def blocks_in(size: int) -> int:

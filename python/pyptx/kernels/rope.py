@@ -12,8 +12,7 @@ from typing import Any
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.differentiable import differentiated_once
-from pyptx.kernels._call import RowFunction, matrix
-from pyptx.kernels._call_apart import where_they_lie
+from pyptx.kernels._apart import where_they_lie
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._registers import (
     LOAD,
@@ -30,8 +29,11 @@ from pyptx.kernels._registers import (
     to_u64,
     widened,
 )
+from pyptx.kernels._row_function import Argument, RowFunction
 from pyptx.kernels._rows.apart import Apart, apart_kernels, whole
 from pyptx.kernels._rows.split import Split, begin_early
+from pyptx.kernels._rows.tiles import matrix
+from pyptx.kernels._types import INDICES
 from pyptx.types import f32, pred, s32, s64, u32
 
 __all__ = ["rope"]
@@ -258,33 +260,13 @@ def told(tensors, options) -> dict:
     return told
 
 
-def flat(_, position: int, tensor, shape, columns: int):
-    """The other tensors are tables, and positions."""
-    return tensor.reshape(math.prod(shape[:-1]), columns) if position == 0 else beside(position, tensor)
-
-
-def beside(position: int, tensor):
-    return tensor.reshape(-1) if position == 3 and len(tensor.shape) != 1 else tensor
-
-
-NAMES = "x cos sin positions"
 ROPE = RowFunction(
-    "rope",
-    1,
-    make_rope,
-    needed=3,
-    told=told,
-    flat=flat,
-    saved=(1, 2),
-    gradients=1,
-    names=NAMES,
-    interleaved=False,
-    inner=1,
-    S=None,
-)
-ROPE_AT = RowFunction(
-    "rope_at", 1, make_rope, needed=3, told=told, flat=flat, beside=beside, saved=(1, 2, 3), gradients=1, indices=3, names=NAMES, called="rope",
-    interleaved=False, inner=1, S=None, ROWS=None,
+    "rope", make_rope,
+    Argument("x", "rows", saved=False),
+    Argument("cos", "whole", gradient=False),
+    Argument("sin", "whole", gradient=False),
+    Argument("positions", "line", INDICES, needed=False),
+    told=told, interleaved=False, inner=1, S=None, ROWS=None,
 )  # fmt: skip
 
 
@@ -296,7 +278,7 @@ def rope(
 
     x: (..., S, D), or (..., S, H, D) with seq_dim=-3; f32, f16 or bf16.  Computed in f32, rounded once.
     cos, sin: (L, R / 2) with L >= S; one of these types.
-    positions: int32 or int64, (S,), (1, S) or (B, S) with B = x.shape[0]: the line of cos and sin for each place of the sequence.  Without
+    positions: int32 or int64, (S,), (1, S) or, of x (B, ..., S, D), (B, S): the line of cos and sin for each place of the sequence.  Without
         them, place i has line i.  A position outside the L lines gives NaN.
     interleaved: pairs are the elements 2 i and 2 i + 1, as in GPT-J; otherwise i and i + R / 2, as in GPT-NeoX and Llama.
 
@@ -310,8 +292,7 @@ def rope(
     """
     for name in named:
         raise no_such_argument(rope, name)
-    function = ROPE if positions is None else ROPE_AT
-    return function((x, cos, sin, positions), out, interleaved=interleaved, seq_dim=seq_dim)
+    return ROPE((x, cos, sin, positions), out, interleaved=interleaved, seq_dim=seq_dim)
 
 
 def places_of(x, cos, sin, positions, seq_dim: int) -> tuple:
@@ -328,9 +309,10 @@ def places_of(x, cos, sin, positions, seq_dim: int) -> tuple:
         )
     if positions is None and cos.shape[0] < places:
         raise LaunchValueError(f"rope: cos and sin have {cos.shape[0]} lines for {places} positions")
-    if positions is not None and tuple(positions.shape) not in ((places,), (1, places), (shape[0], places)):
+    legal = [(places,), (1, places), *([(shape[0], places)] if len(shape) > -seq_dim else [])]
+    if positions is not None and tuple(positions.shape) not in legal:
         raise LaunchValueError(
-            f"rope: positions have shape {tuple(positions.shape)}; legal are {(places,)}, {(1, places)}, {(shape[0], places)}"
+            f"rope: positions have shape {tuple(positions.shape)}; legal are {', '.join(map(str, legal))}"
         )
     if columns > LONGEST:
         raise LaunchValueError(f"rope: heads have at most {LONGEST} elements, not {columns}")

@@ -10,34 +10,23 @@ from typing import Any
 
 from pyptx import differentiable_kernel, ptx
 from pyptx.errors import LaunchTypeError, LaunchValueError
-from pyptx.kernels._call import (
-    TYPES,
-    RowFunction,
-    back,
-    begins_at,
-    check_arrays,
-    check_shapes,
-    check_type_of_out,
-    compiling,
-    constant_for_compiler,
-    dense,
-    has_clusters,
-    kept,
-    last,
-    matrix,
-    rank_of,
-    spelled,
-    widened_by_autocast,
-)
+from pyptx.kernels._checks import check_arrays, check_shape, check_type_of_out, rank_of
+from pyptx.kernels._compiled import constant_for_compiler, kept
 from pyptx.kernels._keywords import Input, Unpack, renamed
+from pyptx.kernels._memory import back, begins_at, dense, last
 from pyptx.kernels._registers import fma, log, mul, neg, reciprocal, sub
+from pyptx.kernels._row_function import Argument, RowFunction
 from pyptx.kernels._rows.row import Row
 from pyptx.kernels._rows.shares import Share
 from pyptx.kernels._rows.softmax_columns import LANES, column_softmax
 from pyptx.kernels._rows.softmax_few import few_softmax, is_few
 from pyptx.kernels._rows.softmax_tiles import share_of, tile_softmax
 from pyptx.kernels._rows.split import of_result, paired, row_kernel, with_own
+from pyptx.kernels._rows.tiles import matrix
 from pyptx.kernels._rows.totals import Exponentials, below
+from pyptx.kernels._target import has_clusters
+from pyptx.kernels._torch_state import compiling, widened_by_autocast
+from pyptx.kernels._types import TYPES, spelled, type_name
 from pyptx.types import f32
 
 __all__ = ["log_softmax", "softmax"]
@@ -91,8 +80,8 @@ def make_log_softmax(wanted, split, dtype):
 
 def by_result(name: str, make) -> tuple[RowFunction, RowFunction]:
     """The function whose result has the type of x, and the one whose result is f32."""
-    wide = RowFunction(f"{name}_to_float32", 1, functools.partial(make, f32), called=name)
-    return RowFunction(name, 1, functools.partial(make, None), float32=wide), wide
+    wide = RowFunction(f"{name}_to_float32", functools.partial(make, f32), Argument("x", "rows"), called=name)
+    return RowFunction(name, functools.partial(make, None), Argument("x", "rows"), float32=wide), wide
 
 
 OF_TORCH = {"input": "x", "_stacklevel": ""}  # torch.nn.Softmax calls torch.nn.functional.softmax with both
@@ -190,12 +179,12 @@ def columns_for_compiler(*key) -> str:
 
 def over_columns(name: str, x, dim: int, out):
     whole, shape = x.shape, of_three(x.shape, dim)
-    vector = 4 if spelled(x.dtype) == "float32" else 8
+    vector = 4 if type_name(x) == "float32" else 8
     while shape[2] % vector:
         vector //= 2
     size, wide = x.dtype.itemsize, has_clusters(x)
     shares = () if is_few(shape[1], vector, size) else tuple([share_of(*shape, size, count, wide) for count in (1, 2)])
-    key = shares, spelled(x.dtype), vector, name == "log_softmax", wide
+    key = shares, type_name(x), vector, name == "log_softmax", wide
     traced = compiling(x)
     function = getattr(COLUMNS, columns_for_compiler(*key)) if traced else columns_of(*key)
     x = dense(x.reshape(shape), traced)
@@ -212,7 +201,7 @@ def over_rows(name: str, functions, x, dim: int, dtype, out):
         raise LaunchValueError(f"{name}: dim is {-rank} to {rank - 1} for {rank} dimensions, not {dim!r}")
     if out is not None:
         check_arrays(name, ("x",), (x,), out, 1)
-        check_shapes(name, ("x",), (x,), out)
+        check_shape(name, "out", out, x.shape)
     its, wide = spelled(getattr(x, "dtype", None)), False
     if dtype is None and out is None and widened_by_autocast(x):
         dtype = "float32"

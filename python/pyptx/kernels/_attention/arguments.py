@@ -13,19 +13,11 @@ from typing import NamedTuple
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._attention.cache import STRIDES
 from pyptx.kernels._attention.plan import BIAS
-from pyptx.kernels._call import (
-    address_of,
-    autocast_type,
-    begins_at,
-    check_apart,
-    compiling,
-    contents,
-    copied_to,
-    is_loose,
-    likely,
-    packed_array,
-    recorded,
-)
+from pyptx.kernels._checks import is_loose
+from pyptx.kernels._compiled import likely
+from pyptx.kernels._memory import address_of, begins_at, check_apart, contents, copied_to, packed_array
+from pyptx.kernels._torch_state import autocast_type, compiling, recorded
+from pyptx.kernels._types import type_name
 from pyptx.types import bf16, f16
 
 TYPES = {"float16": f16, "bfloat16": bf16}
@@ -276,10 +268,6 @@ def stride_of(tensor) -> list:
 
 def log2(page) -> int:
     return next(each for each in range(31) if page <= 1 << each)
-
-
-def type_name(tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
 
 
 def check(q, k, v, dimensions=("batch", "heads", "length", "D"), types=tuple(TYPES)):

@@ -25,8 +25,9 @@ from pyptx.kernels._attention.prefill import Prefill, prefill_kernel
 from pyptx.kernels._attention.small_forward import SmallForward, small_forward_kernel
 from pyptx.kernels._attention.sums import PAD
 from pyptx.kernels._attention.transposed import transpose_kernel
-from pyptx.kernels._call import compiling, constant_for_compiler, kept, on_gpu
-from pyptx.kernels._target import simulated
+from pyptx.kernels._compiled import constant_for_compiler, kept
+from pyptx.kernels._target import on_gpu, simulated
+from pyptx.kernels._torch_state import compiling
 from pyptx.types import bf16
 
 __all__ = ["e4m3_plan", "made", "other_than_hopper", "plan", "rounded"]

@@ -20,7 +20,7 @@ from pyptx.kernels._attention.arguments import (
 )
 from pyptx.kernels._attention.plan import begun_with, taken_together
 from pyptx.kernels._attention.sums import PAD
-from pyptx.kernels._call import compiling
+from pyptx.kernels._torch_state import compiling
 
 __all__ = ["attention_of_e4m3", "ragged_attention_of_e4m3"]
 

@@ -19,7 +19,7 @@ from pyptx.kernels._attention.plan import MULTIPROCESSORS, Forward, taken_togeth
 from pyptx.kernels._attention.small import Small, small_kernel
 from pyptx.kernels._attention.sums import PAD, add_parts_kernel, finish_kernel, prepare_kernel, sinks_kernel
 from pyptx.kernels._attention.wide import Wide, wide_kernel
-from pyptx.kernels._call import is_of_older_vmap
+from pyptx.kernels._torch_state import is_of_older_vmap
 
 __all__ = ["gradient"]
 

@@ -31,11 +31,11 @@ from pyptx.kernels._attention.arguments import (
     result_of,
     scale_numbers,
     strides_of,
-    type_name,
 )
 from pyptx.kernels._attention.cache import Cache
 from pyptx.kernels._attention.plan import MULTIPROCESSORS
-from pyptx.kernels._call import compiling
+from pyptx.kernels._torch_state import compiling
+from pyptx.kernels._types import type_name
 
 __all__ = ["given_back", "in_parts", "of_cache", "of_few_queries", "share_keys"]
 

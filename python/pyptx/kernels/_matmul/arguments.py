@@ -4,8 +4,9 @@ import functools
 
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.kernels._activations import ACTIVATIONS, GATED
-from pyptx.kernels._call import contents, spelled
 from pyptx.kernels._epilogue import Epilogue
+from pyptx.kernels._memory import contents
+from pyptx.kernels._types import type_name
 from pyptx.types import bf16, e4m3, f16, f32, s8, s32
 
 __all__ = [
@@ -150,7 +151,7 @@ def epilogue_of(types, activation, shapes, flat, turned=(False, False)) -> tuple
 
 def check_groups(a, b, offs, counts, activation, scale_a, scale_b) -> int:
     """How many columns the result has.  Raises LaunchTypeError or LaunchValueError for arguments that do not fit."""
-    name = str(a.dtype).removeprefix("torch.")
+    name = type_name(a)
     if (offs is None) == (counts is None):
         raise LaunchTypeError("grouped_matmul: give either offs, for a (T, K), or counts, for a (E, R, K)")
     scaled, masked = scale_a is not None, counts is not None
@@ -158,7 +159,7 @@ def check_groups(a, b, offs, counts, activation, scale_a, scale_b) -> int:
         raise LaunchTypeError("grouped_matmul: give both scale_a and scale_b, or neither")
     if name not in (("float8_e4m3fn",) if scaled else ("bfloat16", "float16")) or a.dtype != b.dtype:
         raise LaunchTypeError(
-            f"grouped_matmul: a is of {name} and b of {spelled(b.dtype)}; legal are two of bfloat16 or of float16, with scale_a and scale_b of float8_e4m3fn"
+            f"grouped_matmul: a is of {name} and b of {type_name(b)}; legal are two of bfloat16 or of float16, with scale_a and scale_b of float8_e4m3fn"
         )
     if activation is not None and activation not in KNOWN:
         raise LaunchValueError(f"grouped_matmul: activation is None, {', '.join(map(repr, KNOWN))}, not {activation!r}")
@@ -168,24 +169,24 @@ def check_groups(a, b, offs, counts, activation, scale_a, scale_b) -> int:
         blocks = -(-a.shape[-1] // 128)
         wanted = (*a.shape[:-1], blocks), (b.shape[0], blocks, -(-b.shape[2] // 128))
         for given, name, shape in ((scale_a, "scale_a", wanted[0]), (scale_b, "scale_b", wanted[1])):
-            if not str(given.dtype).endswith("float32") or tuple(given.shape) != shape:
+            if type_name(given) != "float32" or tuple(given.shape) != shape:
                 raise LaunchValueError(
-                    f"grouped_matmul: {name} is {spelled(given.dtype)} {tuple(given.shape)}; legal is float32 {shape}"
+                    f"grouped_matmul: {name} is {type_name(given)} {tuple(given.shape)}; legal is float32 {shape}"
                 )
     return columns
 
 
 def check_one_matrix(a, b, offs, activation, scale_a):
     """Raises LaunchTypeError or LaunchValueError where b is one matrix and other arguments do not fit."""
-    name, other = (str(each.dtype).removeprefix("torch.") for each in (a, b))
+    name, other = type_name(a), type_name(b)
     if offs is None or activation is not None or scale_a is not None:
         raise LaunchTypeError("grouped_matmul: with one matrix b give offs, and neither activation nor scales")
     if name not in ("bfloat16", "float16") or name != other:
         raise LaunchTypeError(
             f"grouped_matmul: a is of {name} and b of {other}; legal are two of bfloat16 or of float16"
         )
-    if not str(offs.dtype).endswith("int32"):
-        raise LaunchTypeError(f"grouped_matmul: offs is of {spelled(offs.dtype)}; legal is int32")
+    if type_name(offs) != "int32":
+        raise LaunchTypeError(f"grouped_matmul: offs is of {type_name(offs)}; legal is int32")
     groups = len(offs.shape) == 1 and len(a.shape) in (2, 3) and (len(a.shape) == 2 or a.shape[0] == offs.shape[0])
     if not groups or a.shape[-1] != b.shape[0]:
         shapes = f"a {tuple(a.shape)}, b {tuple(b.shape)} and offs {tuple(offs.shape)}"
@@ -196,8 +197,8 @@ def check_one_matrix(a, b, offs, activation, scale_a):
 
 def check_shapes_of_groups(a, b, ends, masked: bool):
     name, rows = ("counts", "(E, R, K)") if masked else ("offs", "(T, K)")
-    if not str(ends.dtype).endswith("int32"):
-        raise LaunchTypeError(f"grouped_matmul: {name} is of {spelled(ends.dtype)}; legal is int32")
+    if type_name(ends) != "int32":
+        raise LaunchTypeError(f"grouped_matmul: {name} is of {type_name(ends)}; legal is int32")
     fits = len(a.shape) == 2 + masked and len(b.shape) == 3 and a.shape[-1] == b.shape[1]
     if not fits or tuple(ends.shape) != (b.shape[0],) or (masked and a.shape[0] != b.shape[0]):
         shapes = f"a {tuple(a.shape)}, b {tuple(b.shape)} and {name} {tuple(ends.shape)}"

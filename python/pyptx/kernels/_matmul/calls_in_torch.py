@@ -6,7 +6,6 @@ import torch
 
 from pyptx.errors import LaunchValueError
 from pyptx.kernels._activations import GATED
-from pyptx.kernels._call import copied_to
 from pyptx.kernels._matmul.arguments import (
     ARGUMENTS,
     NAMES,
@@ -21,8 +20,9 @@ from pyptx.kernels._matmul.choice import Problem, engine, lies_by_columns
 from pyptx.kernels._matmul.cuts import small_cut
 from pyptx.kernels._matmul.launches import DTYPES, is_line_by_columns, launches_of
 from pyptx.kernels._matmul.transposed import MOST_LINES, transposed_f32
+from pyptx.kernels._memory import copied_to
 from pyptx.kernels._target import simulated
-from pyptx.kernels._types import spelled
+from pyptx.kernels._types import type_name
 
 __all__ = ["CALLS", "run"]
 
@@ -162,7 +162,7 @@ class Call:
         for name, each in zip(ARGUMENTS, given, strict=True):
             if each is not None and each.device != given[0].device:
                 raise LaunchValueError(f"matmul: `{name}` is on {each.device}, `a` is on {given[0].device}")
-        names = [None if each is None else spelled(each.dtype) for each in (*given, out)]
+        names = [None if each is None else type_name(each) for each in (*given, out)]
         *types, result = types_of(names[:-1], activation, names[-1])
         self.shape = shape_of(*[None if each is None else each.shape for each in (*given, out)], activation)
         self.dtype = DTYPES[result]
@@ -255,7 +255,7 @@ def is_few(m: int, n: int, a: Seen, b: Seen) -> bool:
     """Whether a stream of many long rows of A, where B has few columns, is quicker than tiles of both; of more columns if B^T is no copy."""
     k, t = a.tensor.shape[-1], a.tensor
     long = 1 < n <= FEW * (1 + lies(b.tensor, -2)) and 2048 <= m <= 16384 and k >= 4096 and t.element_size() == 2
-    return long and lies(t, -1) and engine(t.is_cuda, NAMES[spelled(t.dtype)], a.width) == "sm_90a"
+    return long and lies(t, -1) and engine(t.is_cuda, NAMES[type_name(t)], a.width) == "sm_90a"
 
 
 def may_lie_by_columns(batch, m: int, n: int, a: Seen, b: Seen, dtype, result, activation) -> bool:

@@ -511,7 +511,7 @@ def grouped_kernel(
     """The kernel (A, B, the scales of both if they are e4m3, OFFS) -> C.  `shape_a`: that of all rows of all groups; B has `experts`
     matrices, C has n columns.  `by_rows`, `b_by_rows`: as of `Epilogue`."""
     t, k = shape_a
-    kind = NAMES[dtype.removeprefix("torch.")]
+    kind = NAMES[dtype]
     scaled = kind == e4m3
     out = bf16 if scaled else kind
     lie = {"by_rows": by_rows, "b_by_rows": b_by_rows} if scaled else {}
@@ -547,7 +547,7 @@ PARTED = Config(128, 256, 4, swing=False)
 def parted_kernel(k: int, n: int, experts: int, dtype: str, on_gpu: bool, masked: bool = False):
     """The kernel (A, G, OFFS) -> C for the products A[rows of group e]^T G[rows of group e]: A (T, K), G (T, N), C (E, K, N).  masked: each
     group has T / E rows, and OFFS says how many of them count."""
-    kind = NAMES[dtype.removeprefix("torch.")]
+    kind = NAMES[dtype]
     widths = width_of(k * 2), width_of(n * 2)
     if experts <= MOST_GROUPS and engine(on_gpu, kind, *widths) == "sm_90a":
         return product_kernel(PARTED, kind, False, False, kind, parted=True, masked=masked)

@@ -6,8 +6,6 @@ import sys
 import numpy
 
 from pyptx.errors import LaunchTypeError
-from pyptx.kernels._call import dense
-from pyptx.kernels._call import on_gpu as runs_on_gpu
 from pyptx.kernels._epilogue import Epilogue
 from pyptx.kernels._matmul.arguments import (
     ARGUMENTS,
@@ -23,6 +21,9 @@ from pyptx.kernels._matmul.arguments import (
 from pyptx.kernels._matmul.choice import Problem, kernel_of, lies_by_columns
 from pyptx.kernels._matmul.padded import is_padded
 from pyptx.kernels._matmul.parts import in_parts
+from pyptx.kernels._memory import dense
+from pyptx.kernels._target import on_gpu as runs_on_gpu
+from pyptx.kernels._types import type_name
 from pyptx.types import e4m3, s8
 
 __all__ = ["matmul"]
@@ -40,7 +41,7 @@ def matmul(_, given, activation, out):
         raise LaunchTypeError("matmul: no out= for JAX, which makes the results of its arrays")
     if traced and out is None:
         given = [None if each is None else xp.asarray(each) for each in given]
-    names = [None if each is None else str(each.dtype) for each in (*given, out)]
+    names = [None if each is None else type_name(each) for each in (*given, out)]
     *types, result = types_of(names[:-1], activation, names[-1])
     shapes = [None if each is None else tuple(each.shape) for each in (*given, out)]
     shape = shape_of(*shapes, activation)

@@ -5,7 +5,6 @@ import torch
 from pyptx.errors import LaunchTypeError, LaunchValueError
 from pyptx.frameworks.torch.call import is_transformed, leave_derivatives_to_eager
 from pyptx.frameworks.torch.differentiable import applied, no_view
-from pyptx.kernels._call import Remembered, check_apart, copied_to, dense
 from pyptx.kernels._matmul.arguments import NAMES, check_ends, check_groups, gated_columns, width_of
 from pyptx.kernels._matmul.calls_in_torch import Seen, contiguous, is_turned, transposed
 from pyptx.kernels._matmul.choice import engine, grouped_kernel, parted_kernel
@@ -20,7 +19,9 @@ from pyptx.kernels._matmul.in_torch import (
     transformable,
 )
 from pyptx.kernels._matmul.tiles import MOST_GROUPS
-from pyptx.kernels._types import spelled
+from pyptx.kernels._memory import check_apart, copied_to, dense
+from pyptx.kernels._remembered import Remembered
+from pyptx.kernels._types import spelled, type_name
 from pyptx.types import bf16
 
 __all__ = ["grouped", "parted_product", "recorded_groups"]
@@ -47,7 +48,7 @@ def counted(a, ends, masked: bool):
 
 
 def kind_of(tensor):
-    return NAMES[spelled(tensor.dtype)]
+    return NAMES[type_name(tensor)]
 
 
 def run_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation=None, cleared=False, out=None):
@@ -57,7 +58,7 @@ def run_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation
     shape, dtype = (*a.shape[:-1], n), a.dtype if scale_a is None else torch.bfloat16
     if out is not None and (out.shape != shape or out.dtype != dtype):
         raise LaunchValueError(
-            f"grouped_matmul: out is {spelled(out.dtype)} {tuple(out.shape)}, not {spelled(dtype)} {shape}"
+            f"grouped_matmul: out is {type_name(out)} {tuple(out.shape)}, not {spelled(dtype)} {shape}"
         )
     if out is not None:
         beside = {"a": a, "b": b, "counts" if masked else "offs": ends, "scale_a": scale_a, "scale_b": scale_b}
@@ -83,7 +84,7 @@ def run_grouped(a, b, ends, scale_a=None, scale_b=None, masked=False, activation
         one.pack()
         two.pack()
     kernel = grouped_kernel(
-        one.tensor.shape, b.shape[0], n, str(a.dtype), b_k_major, one.width, two.width, a.is_cuda, masked, activation,
+        one.tensor.shape, b.shape[0], n, type_name(a), b_k_major, one.width, two.width, a.is_cuda, masked, activation,
         not turned[0], turned[1],
     )  # fmt: skip
     arrays = (one.tensor, two.tensor, *scales, ends.contiguous())
@@ -149,7 +150,7 @@ def parted(a, g, ends, masked=False):
     """The products a[rows of e].mT @ g[rows of e], (E, K, N), of a (T, K) and g (T, N), or, of rows that count, (E, R, K) and (E, R, N)."""
     if not (a.shape[-1] and g.shape[-1] and len(ends)):
         return fake_parted(a, g, ends)
-    kernel = parted_kernel(a.shape[-1], g.shape[-1], len(ends), str(a.dtype), a.is_cuda, masked)
+    kernel = parted_kernel(a.shape[-1], g.shape[-1], len(ends), type_name(a), a.is_cuda, masked)
     a, g = (dense(each, False).view(-1, each.shape[-1]) for each in (a, g))
     return kernel(a, g, ends.contiguous())
 

@@ -12,7 +12,6 @@ from pyptx.errors import LaunchTypeError
 from pyptx.frameworks.elements import framework_name
 from pyptx.frameworks.torch.call import is_transformed, leave_derivatives_to_eager
 from pyptx.frameworks.torch.differentiable import applied, no_view
-from pyptx.kernels._call import Remembered, autocast_number, autocast_type, check_apart, dense
 from pyptx.kernels._matmul.arguments import (
     ARGUMENTS,
     NAMES,
@@ -22,8 +21,11 @@ from pyptx.kernels._matmul.arguments import (
 from pyptx.kernels._matmul.calls_in_torch import run
 from pyptx.kernels._matmul.grouped_gradient import gated_gradient_kernel, vector_of
 from pyptx.kernels._matmul.launches import DTYPES
+from pyptx.kernels._memory import check_apart, dense
+from pyptx.kernels._remembered import Remembered
 from pyptx.kernels._target import simulated
-from pyptx.kernels._types import spelled
+from pyptx.kernels._torch_state import autocast_number, autocast_type
+from pyptx.kernels._types import type_name
 
 __all__ = ["matmul"]
 
@@ -115,7 +117,7 @@ def op(a, b, bias, residual, scale_a, scale_b, activation):
 
 def fake(a, b, bias, residual, scale_a, scale_b, activation):
     given = (a, b, bias, residual, scale_a, scale_b)
-    names = [None if each is None else spelled(each.dtype) for each in given]
+    names = [None if each is None else type_name(each) for each in given]
     *_, result = types_of(names, activation, None)
     return a.new_empty(
         shape_of(*[None if each is None else each.shape for each in given], None, activation), dtype=DTYPES[result]
@@ -162,7 +164,7 @@ def through_gate(g, z, name: str):
 
 
 def op_gated_gradient(g, z, activation):
-    kind, columns = NAMES[spelled(z.dtype)], g.shape[-1]
+    kind, columns = NAMES[type_name(z)], g.shape[-1]
     if not g.numel():
         return torch.empty_like(z)
     g, z = dense(g, False).view(-1, columns), dense(z, False)

@@ -21,6 +21,7 @@ from pyptx.kernels._matmul.arguments import NAMES, broadcast, size, types_of
 from pyptx.kernels._matmul.blackwell import LINES, MULTIPROCESSORS, SLOTS, THREADS, Product
 from pyptx.kernels._matmul.tiles import ROW, Config, Operand
 from pyptx.kernels._target import family
+from pyptx.kernels._types import spelled, type_name
 from pyptx.types import PtxType, f32, u8, u32, u64
 
 __all__ = ["CUT", "FORMATS", "check", "scaled_kernel", "scaled_matmul"]
@@ -153,11 +154,11 @@ def scaled_matmul(given, activation, out):
     arch = family(a.is_cuda)
     if not arch.startswith("sm_10"):
         raise LaunchTypeError(
-            f"matmul: scales of {spelled(scale_a)} are applied by tcgen05, which sm_100a and sm_103a have; elsewhere scales are float32"
+            f"matmul: scales of {type_name(scale_a)} are applied by tcgen05, which sm_100a and sm_103a have; elsewhere scales are float32"
         )
-    plain = (None if each is None else spelled(each) for each in (bias, residual))
+    plain = (None if each is None else type_name(each) for each in (bias, residual))
     *_, result = types_of(
-        ("bfloat16", "bfloat16", *plain, None, None), activation, out if out is None else spelled(out)
+        ("bfloat16", "bfloat16", *plain, None, None), activation, out if out is None else type_name(out)
     )
     for name, each, wanted in (("bias", bias, shape[-1:]), ("residual", residual, shape), ("out", out, shape)):
         if each is not None and tuple(each.shape) != wanted:
@@ -185,7 +186,7 @@ def run(form: Format, given, activation, result, dtype, arch: str):
     more = [] if bias is None else [pad(bias, (0, wider))]
     if residual is not None:
         more.append(pad(residual.reshape(-1, n), (0, wider)).contiguous())
-    types = [None if each is None else NAMES[spelled(each)] for each in (bias, residual)]
+    types = [None if each is None else NAMES[type_name(each)] for each in (bias, residual)]
     made = scaled_kernel(form, result, Epilogue(types[0], activation, types[1]), arch)
     return made(rows_a, rows_b, *factors, *more)[:, :n]
 
@@ -201,13 +202,13 @@ def check(a, b, scale_a, scale_b, activation):
     """(the format, the shape of the result).  Raises LaunchTypeError or LaunchValueError for arguments that do not fit."""
     form = FORMATS.get((a.dtype, scale_a.dtype))
     if form is None or b.dtype != a.dtype or scale_b is None or scale_b.dtype != scale_a.dtype:
-        known = " or ".join(f"{spelled_type(one)} with {spelled_type(two)}" for one, two in FORMATS)
+        known = " or ".join(f"{spelled(one)} with {spelled(two)}" for one, two in FORMATS)
         raise LaunchTypeError(
-            f"matmul: a is of {spelled(a)} with scales of {spelled(scale_a)}; with block scales a and b are {known}"
+            f"matmul: a is of {type_name(a)} with scales of {type_name(scale_a)}; with block scales a and b are {known}"
         )
     if activation in GATED:
         raise LaunchValueError(
-            f"matmul: activation {activation!r} has no kernel for {spelled(a)} with scales of {spelled(scale_a)}"
+            f"matmul: activation {activation!r} has no kernel for {type_name(a)} with scales of {type_name(scale_a)}"
         )
     if a.dim() < 2 or size(b.shape[:-2]) != 1 or b.dim() < 2 or a.shape[-1] != b.shape[-2]:
         raise LaunchValueError(
@@ -222,11 +223,3 @@ def check(a, b, scale_a, scale_b, activation):
                 f"matmul: {name} has shape {tuple(each.shape)}, not {wanted}: one for {form.block} of K"
             )
     return form, (*broadcast(a.shape, b.shape), a.shape[-2], b.shape[-1])
-
-
-def spelled(tensor) -> str:
-    return spelled_type(tensor.dtype)
-
-
-def spelled_type(dtype) -> str:
-    return str(dtype).removeprefix("torch.")

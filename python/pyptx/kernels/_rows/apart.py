@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._registers import beyond, divided
+from pyptx.kernels._rows.tiles import is_matrix
 from pyptx.types import u32, u64
 
 __all__ = ["Apart", "Half", "apart_kernels", "can_lie_apart", "in_place", "scalars_of", "whole"]
@@ -78,10 +79,6 @@ def of_piece(index, place, pieces: int, size: int) -> tuple:
 
 def stride_name(tensor: str, level: int) -> str:
     return f"{tensor}_{level}"
-
-
-def is_matrix(tile: Tile) -> bool:
-    return tile.shape[0] == "M" and tile.rank == 2
 
 
 def apart_kernels(function, inputs, outputs, *, raw_params: Sequence, grid: Callable, pieces: Callable = whole, **told):

@@ -8,7 +8,6 @@ import functools
 import inspect
 
 from pyptx import Tile, kernel, ptx, reg
-from pyptx.kernels._call import columns, matrix
 from pyptx.kernels._registers import (
     LOAD,
     STORE,
@@ -26,6 +25,7 @@ from pyptx.kernels._registers import (
 from pyptx.kernels._rows.agreement import Agreement
 from pyptx.kernels._rows.apart import apart_kernels, whole
 from pyptx.kernels._rows.split import MOST_CTAS, MULTIPROCESSORS, Split, begin_early
+from pyptx.kernels._rows.tiles import columns, matrix
 from pyptx.types import b16, b32, f32, pred, s64, u32
 
 __all__ = [

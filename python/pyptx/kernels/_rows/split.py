@@ -27,6 +27,7 @@ __all__ = [
     "of_result",
     "paired",
     "row_kernel",
+    "shorter",
     "tightly",
     "vector_of",
     "vectors_of",
@@ -583,3 +584,12 @@ def clusters_of(row: Split, rows: int, types: Sequence) -> int:
     place in one, and those that wait would begin when the others have ended; nor have all multiprocessors the same share of memory."""
     workers = row.workers(rows, types, summed=False)
     return -(-rows // max(1, min(row.turns, rows // workers))) if row.turns else workers
+
+
+def shorter(columns: int) -> int:
+    """The columns of the pieces into which a row may be cut: halved until a piece is short enough for one CTA, or odd.  Above 4,096
+    columns it is halved if vectors of 16 elements stay whole: a thread then has two vectors of each matrix.  With four vectors of each
+    of five matrices in registers, too few CTAs are resident."""
+    while columns % 2 == 0 and (columns > 8192 or (columns > 4096 and columns % 16 == 0)):
+        columns //= 2
+    return columns

@@ -10,7 +10,7 @@ from pyptx.kernels._rows.apart import can_lie_apart, in_place, scalars_of
 from pyptx.kernels._rows.split import has_edges
 from pyptx.kernels._rows.turned import LEAST, turning_kernel
 from pyptx.kernels._target import family
-from pyptx.kernels._types import TYPES, spelled
+from pyptx.kernels._types import TYPES, type_name
 
 __all__ = ["apart_backward", "are_apart", "is_packed", "laid", "packed", "repacked", "where_they_lie"]
 
@@ -65,7 +65,7 @@ def packed(tensor):
 
 def repacked(tensor):
     """A packed copy by a kernel, of a tensor that is a view of packed memory in which some dimensions stand behind its last one; None of others."""
-    kind = TYPES.get(spelled(tensor.dtype))
+    kind = TYPES.get(type_name(tensor))
     if kind is None or tensor.is_contiguous() or not are_alone((tensor,)) or tensor.data_ptr() % 16:
         return None
     *lead, n = tensor.shape
