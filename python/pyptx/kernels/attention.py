@@ -6,7 +6,6 @@ _attention/choice.py names the kernels.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -27,18 +26,16 @@ from pyptx.kernels._attention.arguments import (
     check_device,
     check_flag,
     check_out,
-    checked_sinks,
     dense,
     described,
     is_nothing,
-    of_nothing,
     packed,
     refuse_gradients,
-    result_of,
 )
+from pyptx.kernels._attention.call import Call
 from pyptx.kernels._attention.choice import plan
 from pyptx.kernels._attention.e4m3 import attention_of_e4m3, ragged_attention_of_e4m3
-from pyptx.kernels._attention.parts import given_back, in_parts, of_cache, of_few_queries, share_keys
+from pyptx.kernels._attention.parts import in_parts, of_cache, of_few_queries, share_keys
 from pyptx.kernels._attention.plan import MULTIPROCESSORS, taken_together
 from pyptx.kernels._attention.small import small_sizes
 from pyptx.kernels._checks import is_loose
@@ -140,7 +137,7 @@ def scaled_dot_product_attention(
         return OF_TORCH((query, key, value), None, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
     ours = not dropout_p and _takes(query, key, value, scale, enable_gqa)
     if ours and not is_causal and _takes_mask(query, key, value, attn_mask):
-        return _masked(query, key, value, attn_mask, Masks(False, None, None, scale), None, False, None)
+        return _masked(Call(query, key, value, Masks(False, None, None, scale), mask=attn_mask))
     return of_torch(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
 
 
@@ -193,36 +190,11 @@ class Attention(_core.Choice):
     """`attention` of (q, k, v, sinks, mask, scale_q, scale_k, scale_v, cu_seqlens of q and of k, lengths, block_table).  Called in C++ for
     tensors that look like those of an earlier call, otherwise by `_choose`."""
 
-    def _choose(self, tensors, out=None, *, causal, window, softcap, scale, top_left, target, lse, deterministic):
-        q, k, v, sinks, mask, *scales, of_queries, of_keys, lengths, table = tensors
-        begins = of_queries if of_keys is None else (of_queries, of_keys)
-        masks = Masks(causal, window, softcap, scale)
-        run = functools.partial(
-            _chosen,
-            q,
-            k,
-            v,
-            masks,
-            sinks,
-            mask,
-            tuple(scales),
-            begins,
-            lengths,
-            table,
-            top_left,
-            lse,
-            deterministic,
-            out,
-        )
-        if compiling(q):
-            return run()
-        options = dataclasses.asdict(masks) | {
-            "top_left": top_left,
-            "target": target,
-            "lse": lse,
-            "deterministic": deterministic,
-        }
-        heed_determinism(self, q)
+    def _choose(self, tensors, out=None, **options):
+        if compiling(tensors[0]):
+            return _chosen(tensors, out, **options)
+        heed_determinism(self, tensors[0])
+        run = functools.partial(_chosen, tensors, out, **options)
         if out is None and _core.are_recorded(tuple([each for each in tensors if each is not None])):
             return run(keep=functools.partial(self._keep, tensors, options))
         return _core.remember_launches(self, tensors, out, options, run)
@@ -261,10 +233,10 @@ def of_plain(q, k, v, *, causal, window, softcap, scale, top_left, lse):
     return CHOICE(tensors, None, **told, target=simulated.target, lse=lse, deterministic=False)
 
 
-def _chosen(
-    q, k, v, masks, sinks, mask, scales, cu_seqlens, lengths, table, top_left, lse, deterministic, out, keep=None
-):
-    """`keep`: is told what is called for tensors that need a gradient."""
+def _chosen(tensors, out, *, causal, window, softcap, scale, top_left, target, lse, deterministic, keep=None):
+    """`target`: what `simulated` has, so that what is remembered belongs to it."""
+    q, k, v, sinks, mask, *scales, of_queries, of_keys, lengths, table = tensors
+    masks, cu_seqlens = Masks(causal, window, softcap, scale), of_queries if of_keys is None else (of_queries, of_keys)
     q, k, v, mask = by_autocast(q, k, v, mask)
     check_flag("lse", lse)
     check_flag("deterministic", deterministic)
@@ -272,62 +244,70 @@ def _chosen(
         check_device(name, each, q)
     if out is not None:
         check_out(out, q, k, v)
+    call = Call(
+        q, k, v, masks, sinks, mask, tuple(scales), cu_seqlens, lengths, table, top_left, lse, deterministic, out, keep
+    )
     if mask is not None:
         others = dict(zip(("scale_q", "scale_k", "scale_v"), scales, strict=True))
         check_beside_mask(others | {"cu_seqlens": cu_seqlens, "lengths": lengths, "block_table": table})
-        return _masked(q, k, v, mask, masks, sinks, lse, out)
-    cached, narrow = lengths is not None or table is not None, type_name(described("k", k)) == FP8
+        return _masked(call)
+    return _by_length(call)
+
+
+def _by_length(call: Call):
+    """Chooses by whether keys are a cache, types are narrow and sequences lie one behind another."""
+    q, k, scales, cu_seqlens, table = call.q, call.k, call.scales, call.cu_seqlens, call.table
+    cached, narrow = call.lengths is not None or table is not None, type_name(described("k", k)) == FP8
     if cached or narrow:
-        refuse_gradients(q, k, v, sinks, *scales)
+        refuse_gradients(q, k, call.v, call.sinks, *scales)
     if any(each is not None for each in scales) and not narrow:
         raise LaunchValueError(f"attention: scale_q, scale_k, scale_v go with {FP8}, not with {type_name(k)}")
     if narrow and (cached or type_name(described("q", q)) != FP8):
-        return of_cache(q, k, v, masks, scales, sinks, cu_seqlens, lengths, table, lse, out)
+        return of_cache(call)
     if narrow:
-        return (attention_of_e4m3 if cu_seqlens is None else ragged_attention_of_e4m3)(
-            q, k, v, masks, scales, sinks, cu_seqlens, lse, out
-        )
+        return attention_of_e4m3(call) if cu_seqlens is None else ragged_attention_of_e4m3(call)
     if cached and (
         cu_seqlens is not None
         or choice.other_than_hopper(q)
         or (table is not None and len(k.shape) == 4 and k.shape[1] < 8)
     ):
-        return of_cache(q, k, v, masks, scales, sinks, cu_seqlens, lengths, table, lse, out)
+        return of_cache(call)
     if cu_seqlens is not None:
-        return _ragged(q, k, v, masks, sinks, cu_seqlens, lse, deterministic, out, keep)
+        return _ragged(call)
     if cached:
-        return of_few_queries(q, k, v, masks, sinks, lengths, table, lse, out)
-    return _attention(q, k, v, masks, sinks, top_left, lse, deterministic, out, keep)
+        return of_few_queries(call)
+    return _attention(call)
 
 
-def _attention(q, k, v, masks: Masks, sinks, top_left: bool, lse: bool, deterministic: bool, out, keep=None):
+def _attention(call: Call):
+    q, k, v, masks = call.q, call.k, call.v, call.masks
     told = described("q", q), described("k", k), described("v", v)
     traced = _is_traced(q, *told)
     plan_of = _planned if traced else _planned_once  # symbols have no hash
-    key, options, few, quicker = plan_of(*told, masks, top_left, traced)
-    beside = () if sinks is None else (checked_sinks(sinks, q.shape[1]),)
-    differentiable = out is None and _differentiated(q, k, v, *beside)
+    key, options, few, quicker = plan_of(*told, masks, call.top_left, traced)
+    beside = call.beside()
+    differentiable = call.out is None and _differentiated(q, k, v, *beside)
     if compiling(q):
-        differentiable = out is None and recorded(q) and _is_compiled_with_gradients(q, k, v, *beside)
+        differentiable = call.out is None and recorded(q) and _is_compiled_with_gradients(q, k, v, *beside)
     if is_nothing(q, k):
-        return of_nothing(q, k, v, *(beside or (None,)), lse, out)
+        return call.nothing(beside)
     other = choice.other_than_hopper(q)
     if other:
         options = options | {"together": q.shape[1] if masks.flags[0] else 1}
-    if other == "mma" or (other and (q.shape[3] > 192 or v.shape[3] > 128)):  # which takes packed tensors
-        q, k, v = (packed(dense(each)) for each in (q, k, v))
     if not differentiable and (few or (quicker and not other)):
         if other:
-            return of_cache(q, k, v, masks, (None, None, None), sinks, None, None, None, lse, out)
+            return of_cache(call)
         run, given, options = in_parts(q, k, v, masks, beside)
-        return given_back(run(*given, **options), lse, out)
+        return call.given_back(run(*given, **options))
+    if other == "mma" or (other and (q.shape[3] > 192 or v.shape[3] > 128)):  # which takes packed tensors
+        q, k, v = (packed(dense(each)) for each in (q, k, v))
     run = choice.made(
-        q, "choose", *key, False, bool(beside), _is_deterministic(q, deterministic), differentiable, other
+        q, "choose", *key, False, bool(beside), _is_deterministic(q, call.deterministic), differentiable, other
     )
     q, k, v = dense(q), dense(k), dense(v)
-    if keep and differentiable:
-        keep(run, (q, k, v, *beside), options)
-    return result_of(run, (q, k, v, *beside), options, q.shape[:-1], lse, out, not other and q.shape[3] <= 128)
+    if call.keep and differentiable:
+        call.keep(run, (q, k, v, *beside), options)
+    return call.result_of(run, (q, k, v, *beside), options, q.shape[:-1], not other and q.shape[3] <= 128)
 
 
 def _is_traced(q, *tensors) -> bool:
@@ -335,10 +315,11 @@ def _is_traced(q, *tensors) -> bool:
     return compiling(q) or not all([isinstance(size, int) for each in tensors for size in each.shape])
 
 
-def _masked(q, k, v, mask, masks: Masks, sinks, lse: bool, out):
+def _masked(call: Call):
+    q, k, v, mask, masks = call.q, call.k, call.v, call.mask, call.masks
     check(q, k, v)
-    (_, heads, queries, width), keys, values = q.shape, k.shape[2], v.shape[3]
-    beside = () if sinks is None else (checked_sinks(sinks, heads),)
+    (*_, queries, width), keys, values = q.shape, k.shape[2], v.shape[3]
+    beside = call.beside()
     if (
         not compiling(q)
         and any(getattr(each, "requires_grad", False) for each in (q, k, v, mask, *beside))
@@ -350,11 +331,11 @@ def _masked(q, k, v, mask, masks: Masks, sinks, lse: bool, out):
         )
     bias, strides, biased = bias_of(mask, q, k, v)
     if is_nothing(q, k):
-        return of_nothing(q, k, v, *(beside or (None,)), lse, out)
+        return call.nothing(beside)
     other, traced = bool(choice.other_than_hopper(q)), _is_traced(q, q, k, v)
     if not other and any(share_keys(q, k, v, masks, False, traced)):
-        call, given, options = in_parts(q, k, v, masks, beside, None, None, bias, strides, biased)
-        return given_back(call(*given, **options), lse, out)
+        run, given, options = in_parts(q, k, v, masks, beside, None, None, bias, strides, biased)
+        return call.given_back(run(*given, **options))
     q, k, v = (packed(dense(each)) if other else dense(each) for each in (q, k, v))
     wide = choice.rounded(width)
     small = None if other or traced else small_sizes(queries, keys, wide)
@@ -362,7 +343,7 @@ def _masked(q, k, v, mask, masks: Masks, sinks, lse: bool, out):
     run = choice.made(
         q, "masked", type_name(q), wide, choice.rounded(values), *masks.flags, bool(beside), other, biased, small
     )
-    return result_of(run, (q, k, v, bias, *beside), options, q.shape[:-1], lse, out, not other)
+    return call.result_of(run, (q, k, v, bias, *beside), options, q.shape[:-1], not other)
 
 
 def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: bool, traced=False):
@@ -430,13 +411,14 @@ def _is_compiled_with_gradients(*tensors) -> bool:
     return any([each.requires_grad for each in tensors]) or differentiates()
 
 
-def _ragged(q, k, v, masks: Masks, sinks, cu_seqlens, lse: bool, deterministic: bool, out, keep=None):
+def _ragged(call: Call):
+    q, k, v, masks = call.q, call.k, call.v, call.masks
     check(q, k, v, ("length", "heads", "D"))
-    begins = begins_of(cu_seqlens, q, k)
-    beside = () if sinks is None else (checked_sinks(sinks, q.shape[1]),)
+    begins = begins_of(call.cu_seqlens, q, k)
+    beside = call.beside()
     if is_nothing(q, k):
-        return of_nothing(q, k, v, *(beside or (None,)), lse, out)
-    differentiable = out is None and (compiling(q) or _differentiated(q, k, v, *beside))
+        return call.nothing(beside)
+    differentiable = call.out is None and (compiling(q) or _differentiated(q, k, v, *beside))
     other = choice.other_than_hopper(q) and "mma"
     q, k, v = (packed(dense(each)) if other else dense(each) for each in (q, k, v))
     width, values = q.shape[2], v.shape[2]
@@ -445,8 +427,10 @@ def _ragged(q, k, v, masks: Masks, sinks, cu_seqlens, lse: bool, deterministic: 
     most = SHORT[wide] * (begins[0].shape[0] - 1)
     long = True if q.shape[0] > most or k.shape[0] > most else False  # noqa: SIM210
     key = (type_name(q), wide, choice.rounded(values), *masks.flags, long, square, None)
-    run = choice.made(q, "choose", *key, True, bool(beside), _is_deterministic(q, deterministic), differentiable, other)
+    run = choice.made(
+        q, "choose", *key, True, bool(beside), _is_deterministic(q, call.deterministic), differentiable, other
+    )
     tensors, sums, options = (q, k, v, *beside, *begins), (q.shape[1], q.shape[0]), masks.options(width, 0)
-    if keep and differentiable:
-        keep(run, tensors, options)
-    return result_of(run, tensors, options, sums, lse, out, not other)
+    if call.keep and differentiable:
+        call.keep(run, tensors, options)
+    return call.result_of(run, tensors, options, sums, not other)

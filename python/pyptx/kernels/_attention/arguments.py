@@ -420,19 +420,6 @@ def cast(tensor, name: str):
     return tensor.astype(getattr(ml_dtypes, name, name))
 
 
-def result_of(run, tensors, options: dict, sums: tuple, lse: bool, out, strided: bool = True):
-    """Runs the kernel and returns its result; (result, log-sum-exp, with shape `sums`) if `lse`.  The result is written to `out`, by a copy if
-    the kernel cannot write there: unless `strided`, it writes packed memory only."""
-    if out is None:
-        result = run(*tensors, **options)
-    elif dense(out) is not out or (hasattr(out, "is_contiguous") and not (strided or out.is_contiguous())):
-        result = run(*tensors, **options)
-        result = copied(result[0], out), result[1]
-    else:
-        result = run(*tensors, out=(out, memory_of_sums(tensors[0], sums)), **options)
-    return result[:2] if lse else result[0]  # behind these JAX has what the kernel changes
-
-
 def check_beside_mask(others: dict):
     given = [name for name, value in others.items() if value is not None]
     if given:
@@ -535,23 +522,6 @@ def copied(result, out):
 def is_nothing(*tensors) -> bool:
     """Whether one of the tensors has no elements."""
     return any(0 in each.shape for each in tensors if each is not None)
-
-
-def of_nothing(q, k, v, sinks, lse: bool, out):
-    """The result if there are no queries or no keys: zeros, and log-sum-exp of sinks alone.  The gradients are 0."""
-    lines, dtype = q.shape[:-1], "bfloat16" if type_name(q) == FP8 else type_name(q)
-    result = filled(q, (*lines, v.shape[-1]), 0.0, dtype)
-    heads_first = lines if len(lines) == 3 else lines[::-1]
-    logs = filled(q, heads_first, -math.inf if sinks is None else 0.0, "float32")
-    if sinks is not None:
-        logs = logs + sinks.reshape(-1, 1)
-    if type_name(q) != FP8:
-        # Elsewhere it would widen the result.
-        beside = () if sinks is None or not hasattr(q, "storage_offset") else (sinks,)
-        result = result + sum(each[..., :0].sum() for each in (q, k, v, *beside))
-    if out is not None:
-        result = copied(result, out)
-    return (result, logs) if lse else result
 
 
 def filled(like, shape, value: float, name: str):

@@ -5,19 +5,16 @@ from __future__ import annotations
 from pyptx.kernels._attention import choice
 from pyptx.kernels._attention.arguments import (
     FP8,
-    Masks,
     begins_of,
     cast,
     check,
     check_sixteens,
-    checked_sinks,
     dense,
     is_nothing,
-    of_nothing,
     packed,
-    result_of,
     scales_of_heads,
 )
+from pyptx.kernels._attention.call import Call
 from pyptx.kernels._attention.plan import begun_with, taken_together
 from pyptx.kernels._attention.sums import PAD
 from pyptx.kernels._torch_state import compiling
@@ -25,19 +22,20 @@ from pyptx.kernels._torch_state import compiling
 __all__ = ["attention_of_e4m3", "ragged_attention_of_e4m3"]
 
 
-def attention_of_e4m3(q, k, v, masks: Masks, scales, sinks, _, lse: bool, out):
+def attention_of_e4m3(call: Call):
+    q, k, v, masks, scales = call.q, call.k, call.v, call.masks, call.scales
     check(q, k, v, types=(FP8,))
     (batch, heads, queries, width), (_, shared, keys, _), values = q.shape, k.shape, v.shape[3]
     check_sixteens(width, values)
     long = 2 if queries > 2048 else 1 if queries > 512 else 0
-    beside = () if sinks is None else (checked_sinks(sinks, heads),)
+    beside = call.beside()
     if is_nothing(q, k):
-        return of_nothing(q, k, v, *(beside or (None,)), lse, out)
+        return call.nothing(beside)
     beside, options = (*scales_of_heads(q, scales, heads, shared), *beside), masks.options(width, keys - queries)
-    told = (sinks is not None, any(each is not None for each in scales))
+    told = (call.sinks is not None, any(each is not None for each in scales))
     if choice.other_than_hopper(q):
         options["together"] = 1
-        return _by_mma(q, k, v, beside, (*masks.flags, *told), False, options, q.shape[:-1], lse, out)
+        return _by_mma(call, beside, (*masks.flags, *told), False, options, q.shape[:-1])
     key = (choice.rounded(width) if width <= 128 else 256, choice.rounded(values), *masks.flags, long, *told)
     cut, lines, padded = choice.e4m3_plan(*key), batch * shared, -(-keys // 16) * 16
     together = taken_together(cut, batch * heads, heads // shared, queries, keys, compiling(q))
@@ -54,21 +52,22 @@ def attention_of_e4m3(q, k, v, masks: Masks, scales, sinks, _, lse: bool, out):
         turned = choice.made(q, "transposition", 64 if values <= 64 else 128)(rows, NP=padded)
     run = choice.made(q, "e4m3", *key, begun)
     tensors = dense(q, 16), dense(k, 16), turned.reshape(batch, shared, values, padded), *beside
-    return result_of(run, tensors, options, q.shape[:-1], lse, out)
+    return call.result_of(run, tensors, options, q.shape[:-1])
 
 
-def ragged_attention_of_e4m3(q, k, v, masks: Masks, scales, sinks, cu_seqlens, lse: bool, out):
+def ragged_attention_of_e4m3(call: Call):
+    q, k, v, masks, scales = call.q, call.k, call.v, call.masks, call.scales
     check(q, k, v, ("length", "heads", "D"), types=(FP8,))
-    begins = begins_of(cu_seqlens, q, k)
+    begins = begins_of(call.cu_seqlens, q, k)
     (queries, heads, width), (keys, shared, _), values = q.shape, k.shape, v.shape[2]
     check_sixteens(width, values)
-    beside = () if sinks is None else (checked_sinks(sinks, heads),)
+    beside = call.beside()
     if is_nothing(q, k):
-        return of_nothing(q, k, v, *(beside or (None,)), lse, out)
+        return call.nothing(beside)
     beside, options = (*scales_of_heads(q, scales, heads, shared), *beside), masks.options(width, 0)
-    told = (*masks.flags, sinks is not None, any(each is not None for each in scales))
+    told = (*masks.flags, call.sinks is not None, any(each is not None for each in scales))
     if choice.other_than_hopper(q):
-        return _by_mma(q, k, v, (*beside, *begins), told, True, options, (heads, queries), lse, out)
+        return _by_mma(call, (*beside, *begins), told, True, options, (heads, queries))
     wide = choice.rounded(width) if width <= 128 else 256
     run = choice.made(q, "ragged_e4m3", wide, choice.rounded(values), *told)
     padded = -(-keys // PAD) * PAD + PAD * (begins[1].shape[0] - 1)
@@ -76,12 +75,13 @@ def ragged_attention_of_e4m3(q, k, v, masks: Masks, scales, sinks, cu_seqlens, l
         dense(packed(v), 16), begins[1], NP=padded
     )
     tensors = dense(q, 16), dense(k, 16), turned, *beside, *begins
-    return result_of(run, tensors, options, (heads, queries), lse, out)
+    return call.result_of(run, tensors, options, (heads, queries))
 
 
-def _by_mma(q, k, v, beside, told, ragged: bool, options: dict, sums: tuple, lse: bool, out):
+def _by_mma(call: Call, beside, told, ragged: bool, options: dict, sums: tuple):
     """Attention in e4m3 on GPUs other than Hopper: computed in bf16, which represents all numbers of e4m3."""
+    q, k, v = call.q, call.k, call.v
     run = choice.made(
         q, "mma_of_e4m3", choice.rounded(q.shape[-1]), choice.rounded(v.shape[-1]), *told[:-1], ragged, told[-1]
     )
-    return result_of(run, (*(cast(each, "bfloat16") for each in (q, k, v)), *beside), options, sums, lse, out, False)
+    return call.result_of(run, (*(cast(each, "bfloat16") for each in (q, k, v)), *beside), options, sums, False)

@@ -200,7 +200,7 @@ class Fp8Warpgroup(Warpgroup):
             ptx.inst.mov.b32(self.p[2 * group + row], halves)
 
     def _block(self, index, masked: bool):
-        """As that of the other types; exponentials are rounded as they come, once p of the last block is no operand any more."""
+        """Does what it does for other types; but exponentials are rounded as they come, once p of the last block is no operand any more."""
         v_stage = self._issue()
         if masked:
             self._negatives(index, masked)

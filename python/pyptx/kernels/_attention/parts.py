@@ -20,49 +20,39 @@ from pyptx.kernels._attention.arguments import (
     check_lengths,
     check_pages,
     check_scale,
-    checked_sinks,
-    copied,
     dense,
     described,
     is_nothing,
     log2,
-    of_nothing,
     packed,
-    result_of,
     scale_numbers,
     strides_of,
 )
 from pyptx.kernels._attention.cache import Cache
+from pyptx.kernels._attention.call import Call
 from pyptx.kernels._attention.plan import MULTIPROCESSORS
 from pyptx.kernels._torch_state import compiling
 from pyptx.kernels._types import type_name
 
-__all__ = ["given_back", "in_parts", "of_cache", "of_few_queries", "share_keys"]
+__all__ = ["in_parts", "of_cache", "of_few_queries", "share_keys"]
 
 LEAST = 128  # keys of a part
 BYTES = 3.5e6  # that memory moves in a microsecond
 
 
-def of_few_queries(q, k, v, masks: Masks, sinks, lengths, table, lse: bool, out):
+def of_few_queries(call: Call):
+    q, k, v, lengths, table = call.q, call.k, call.v, call.lengths, call.table
     if table is not None:
         check_pages(q, k, v, lengths, table)
     else:
         check(q, k, v)
         if lengths is not None:
             check_lengths(int(q.shape[0]), q, k, lengths, None)
-    beside = () if sinks is None else (checked_sinks(sinks, int(q.shape[1])),)
+    beside = call.beside()
     if is_nothing(q, k, table):
-        return of_nothing(q, k, v, *(beside or (None,)), lse, out)
-    call, tensors, options = in_parts(q, k, v, masks, beside, lengths, table)
-    return given_back(call(*tensors, **options), lse, out)
-
-
-def given_back(results: tuple, lse: bool, out):
-    """What `attention` returns of (the result, the log-sum-exp)."""
-    result, logs = results
-    if out is not None:
-        result = copied(result, out)
-    return (result, logs) if lse else result
+        return call.nothing(beside)
+    run, tensors, options = in_parts(q, k, v, call.masks, beside, lengths, table)
+    return call.given_back(run(*tensors, **options))
 
 
 def in_parts(q, k, v, masks: Masks, beside, lengths=None, table=None, bias=None, strides=None, biased: int = 0):
@@ -100,16 +90,19 @@ def _added_up(combine, pieces, sums, cut: tuple, shape: tuple, sinks, queries: i
     return result.reshape(shape), logs.reshape(shape[:-1])
 
 
-def of_cache(q, k, v, masks: Masks, scales, sinks, cu_seqlens, lengths, table, lse: bool, out):
-    """Attention of a cache: by mma.sync, which takes every form of one, or of many queries by tiles of the forward.  Queries in e4m3 become bf16, which represents all of their numbers."""
+def of_cache(call: Call):
+    """Attention of a cache: by mma.sync, which takes every form of one, or of many queries by tiles of the forward.  Queries in e4m3 become bf16, which
+    represents all of their numbers."""
+    q, k, v, masks = call.q, call.k, call.v, call.masks
+    cu_seqlens, lengths, table = call.cu_seqlens, call.lengths, call.table
     ragged, narrow = cu_seqlens is not None, type_name(k) == FP8
     check_cache(q, k, v, cu_seqlens, lengths, table)
-    beside = () if sinks is None else (checked_sinks(sinks, int(q.shape[1])),)
+    beside = call.beside()
     if is_nothing(q, k, table):
-        return of_nothing(q, k, v, *(beside or (None,)), lse, out)
+        return call.nothing(beside)
     if ragged and _have_many_queries(q, k, cu_seqlens, table):
-        return _of_long_queries(q, k, v, masks, beside, cu_seqlens, lengths, table, lse, out)
-    q, *scales = _widened_queries(q, scales, ragged)
+        return _of_long_queries(call, beside)
+    q, *scales = _widened_queries(q, call.scales, ragged)
     heads, width = int(q.shape[1]), int(q.shape[-1])
     shared, values = int(k.shape[2 if table is not None else 1]), int(v.shape[3])
     per = heads // shared
@@ -134,7 +127,7 @@ def of_cache(q, k, v, masks: Masks, scales, sinks, cu_seqlens, lengths, table, l
     cut, queries = (options["S"], math.prod(lines)), 1 if ragged else lines[2]
     combine = _combination(q, *cut, beside)
     result, logs = _added_up(combine, pieces, sums, cut, (*lines, values), beside, queries)
-    return given_back((result, logs.swapaxes(0, 1) if ragged else logs), lse, out)
+    return call.given_back((result, logs.swapaxes(0, 1) if ragged else logs))
 
 
 def _combination(q, parts: int, lines: int, beside):
@@ -143,17 +136,18 @@ def _combination(q, parts: int, lines: int, beside):
     return choice.made(q, "combination", type_name(q), bool(beside), early, alone)
 
 
-def _of_long_queries(q, k, v, masks: Masks, beside, begins, lengths, table, lse: bool, out):
+def _of_long_queries(call: Call, beside: tuple):
     """Attention of sequences of many queries, one behind the other, against a cache, on Hopper."""
+    q, k, v, masks, table = call.q, call.k, call.v, call.masks, call.table
     heads, width = int(q.shape[1]), int(q.shape[2])
     page, shared = (0, int(k.shape[1])) if table is None else (1 << log2(k.shape[1]), int(k.shape[2]))
     sizes = choice.rounded(width), choice.rounded(v.shape[3])
     run = choice.made(
         q, "prefill", type_name(q), *sizes, *masks.flags, bool(beside), page, _heads_of_a_tile(heads // shared)
     )
-    given = [packed(each) for each in (begins, lengths, table) if each is not None]
+    given = [packed(each) for each in (call.cu_seqlens, call.lengths, table) if each is not None]
     tensors = (dense(q), dense(k), dense(v), *beside, *given)
-    return result_of(run, tensors, masks.options(width, 0), (heads, q.shape[0]), lse, out)
+    return call.result_of(run, tensors, masks.options(width, 0), (heads, q.shape[0]))
 
 
 def _heads_of_a_tile(per: int) -> int:

@@ -53,12 +53,12 @@ class Small:
 
     @property
     def q_bytes(self) -> int:
-        """Of a block."""
+        """Bytes of a block of q."""
         return self.rows * self.width * 2
 
     @property
     def ds_bytes(self) -> int:
-        """Of a block."""
+        """Bytes of a block of dS."""
         return self.rows * self.keys * 2
 
     @property

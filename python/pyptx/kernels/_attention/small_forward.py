@@ -215,7 +215,7 @@ class SmallWarpgroup(Softmax):
         """There is no other block."""
 
     def _store(self, o_map):
-        """In place of q, which this warpgroup alone has read."""
+        """Stores the result by way of the memory of q, which this warpgroup alone has read."""
         plan, head = self.plan, self.tiles
         stage_halves(self.dtype, self.out, self.mine, self.thread, plan.rows)
         ptx.fence.proxy_async_shared_cta()

@@ -233,7 +233,7 @@ class Softmax:
         self._load_bias(row, into, index - 1, index > self.tiles.first)
 
     def _registers_of_bias(self) -> list:
-        """For the bias of a row."""
+        """Registers that hold the bias of a row."""
         plan = self.plan
         return [reg.scalar(b32 if plan.biased == 2 else b16, init=0) for _ in range(plan.keys // (4 * plan.biased))]
 

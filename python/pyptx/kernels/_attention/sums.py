@@ -19,6 +19,24 @@ def padded_begin(begin, sequence):
     return (begin + sequence * PAD) & -PAD
 
 
+def add_products(total, dtype, piece, *pointers):
+    """Adds the products of 8 elements of one matrix, the piece of this number, with those of the other."""
+    one, other = ([reg.scalar(b32) for _ in range(4)] for _ in range(2))
+    for bits, pointer in zip((one, other), pointers, strict=True):
+        ptx.inst.ld.global_.nc.v4.b32(bits, ptx.addr(pointer + piece * 16))
+    for left, right in zip(one, other, strict=True):
+        for x, y in zip(widened(left, dtype), widened(right, dtype), strict=True):
+            ptx.inst.fma.rn.f32(total, x, y, total)
+
+
+def clear(pointer, line, width: int, lane):
+    """Writes zeros to 8 elements of f32 of a line."""
+    zeros = [reg.scalar(f32, init=0.0)] * 4
+    to = pointer + apply(u64, ptx.inst.mul.wide.u32, line, width * 4) + apply(u64, ptx.inst.mul.wide.u32, lane, 32)
+    for half in range(2):
+        ptx.inst.st.global_.v4.f32(ptx.addr(to, 16 * half), zeros)
+
+
 def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
     """The kernel from (o, do, lse, dlse) to sums, as `backward_kernel` takes them, and, with `dq`, to zeros for dq.  All are contiguous.
 
@@ -50,14 +68,7 @@ def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
         else:
             inside = row < length
         if dq:
-            zeros_ = [reg.scalar(f32, init=0.0)] * 4
-            to = (
-                pdq[0]
-                + apply(u64, ptx.inst.mul.wide.u32, line, width * 4)
-                + apply(u64, ptx.inst.mul.wide.u32, lane, 32)
-            )
-            for half in range(2):
-                ptx.inst.st.global_.v4.f32(ptx.addr(to, 16 * half), zeros_)
+            clear(pdq[0], line, width, lane)
         with ptx.if_(inside):
             if ragged:
                 element = apply(u64, ptx.inst.mul.wide.u32, place, ptx.param(u32, "H")) + group
@@ -65,13 +76,7 @@ def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
             else:
                 element = at = apply(u64, ptx.inst.mul.wide.u32, group, length) + row
             with ptx.if_(lane < pieces):
-                piece = element * apply(u64, ptx.inst.cvt.u64.u32, pieces) + lane
-                o, do = ([reg.scalar(b32) for _ in range(4)] for _ in range(2))
-                for bits, pointer in ((o, po), (do, pdo)):
-                    ptx.inst.ld.global_.nc.v4.b32(bits, ptx.addr(pointer + piece * 16))
-                for left, right in zip(o, do, strict=True):
-                    for x, y in zip(widened(left, dtype), widened(right, dtype), strict=True):
-                        ptx.inst.fma.rn.f32(delta, x, y, delta)
+                add_products(delta, dtype, element * apply(u64, ptx.inst.cvt.u64.u32, pieces) + lane, po, pdo)
             ptx.inst.ld.global_.nc.f32(lse, ptx.addr(plse + at * 4))
             ptx.inst.mul.rn.f32(lse, lse, LOG2_E)
             ptx.inst.selp.f32(lse, math.inf, lse, lse == -math.inf)  # a query that sees no key: P is 0

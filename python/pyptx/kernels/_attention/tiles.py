@@ -155,10 +155,10 @@ class Tiles:
         """What the warpgroup that fetches does by threads that do not."""
 
     def begin_values(self):
-        """Of a new tile."""
+        """Begins the values of a new tile."""
 
     def await_values(self):
-        """Until the tile's may be fetched."""
+        """Waits until the values of the tile may be fetched."""
 
     def query(self, row):
         """The number of the query in a row."""

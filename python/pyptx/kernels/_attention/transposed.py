@@ -79,26 +79,32 @@ def transpose_kernel(columns: int = 128, ragged: bool = False, begun: bool = Fal
         for i, row in enumerate(rows):
             ptx.inst.st.shared.v4.b32(ptx.addr(own, i * keys), row)
         ptx.bar.sync(0)
-        pieces = keys // 16
-        piece, row = thread & (pieces - 1), thread >> (pieces.bit_length() - 1)
-        for turn in range(0, columns, THREADS // pieces):
-            each = row + turn
-            taken = [reg.scalar(b32) for _ in range(4)]
-            ptx.inst.ld.shared.v4.b32(taken, ptx.addr(base + each * keys + ((piece ^ ((each >> 2) & 7)) << 4)))
-            at = (apply(u64, ptx.inst.mul.wide.u32, line, width) + (first + each)) * apply(
-                u64, ptx.inst.cvt.u64.u32, padded
-            ) + (first_key + (piece << 4))
-            inside = (first + each < width) & (first_key + (piece << 4) < padded)
-            ptx.inst.st.global_.v4.b32(ptx.addr(to + at), taken, pred=inside)
+        store_columns(to, base, (columns, keys), thread, (line, first, first_key), width, padded)
         ptx.ret()
 
     names = ("V", *["BEGINS"] * ragged, "OUT", *["COUNTS"] * begun)
     return made(with_tensors("attention_transposed", names, body))
 
 
+def store_columns(to, base, tile: tuple, thread, begin: tuple, width, padded):
+    """Stores the tile of (columns, keys) bytes at `base` in shared memory; it begins at (line, column, key) of the result."""
+    (columns, keys), (line, first, first_key) = tile, begin
+    pieces = keys // 16
+    piece, row = thread & (pieces - 1), thread >> (pieces.bit_length() - 1)
+    for turn in range(0, columns, THREADS // pieces):
+        each = row + turn
+        taken = [reg.scalar(b32) for _ in range(4)]
+        ptx.inst.ld.shared.v4.b32(taken, ptx.addr(base + each * keys + ((piece ^ ((each >> 2) & 7)) << 4)))
+        at = (apply(u64, ptx.inst.mul.wide.u32, line, width) + (first + each)) * apply(
+            u64, ptx.inst.cvt.u64.u32, padded
+        ) + (first_key + (piece << 4))
+        inside = (first + each < width) & (first_key + (piece << 4) < padded)
+        ptx.inst.st.global_.v4.b32(ptx.addr(to + at), taken, pred=inside)
+
+
 def turned(words) -> list:
-    """Of as many words of four columns, half of keys from 2t on and half of those 8 further, the words of each column, for each t of the keys
-    2t, 2t + 1, 8 + 2t, 9 + 2t."""
+    """The words of each of four columns: one for each t, with the keys 2t, 2t + 1, 8 + 2t and 9 + 2t.  `words`: one for each key, with its four
+    columns, first those of the keys from 2t on, then those of the keys 8 further."""
     rows, half = [[], [], [], []], len(words) // 2
     for t in range(0, half, 2):
         for first, bytes_ in ((0, 0x5140), (2, 0x7362)):
@@ -195,7 +201,7 @@ class Transposer:
             ptx.fence.proxy_async()
 
     def _strips(self):
-        """Of a line."""
+        """How many strips a line has."""
         return quotient(ptx.param(u32, "NP") + (STRIP - 1), STRIP)
 
     def _done(self, counts, line):
