@@ -652,7 +652,7 @@ class Reads:
         return _core.unchanged(self._kernel)
 
     def _others_are_same(self) -> bool:
-        """Of the places that are not compared by identity."""
+        """Whether the places that are not compared by identity hold what they held."""
         return all(self._is_same(place) for place in self._others)
 
     def _is_same(self, place: Place) -> bool:

@@ -185,7 +185,7 @@ class _Shape(tuple):
         return tuple, (self[:],)
 
     def spelled(self) -> str:
-        """For people: symbols by name, nothing is read."""
+        """The shape as people write it, with the names of symbols; no size counts as read."""
         parts = [size.origin[1] if isinstance(size, _Size) else str(size) for size in tuple.__iter__(self)]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 

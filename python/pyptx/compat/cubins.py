@@ -29,7 +29,7 @@ DEFAULT_CACHE_DIR = Path(os.environ.get("PYPTX_CACHE_DIR") or Path.home() / ".ca
 
 @dataclass(frozen=True)
 class CacheKey:
-    """Of a kernel and its arguments.  `hash()` is the name of its files.
+    """What a cubin is found by: a kernel and its arguments.  `hash()` is the name of its files.
 
     Example:
         from pyptx.cache import CacheKey

@@ -35,7 +35,7 @@ class Pressure(NamedTuple):
 
     @property
     def words(self) -> int:
-        """In registers of 32 bits, two of 16 bits to a register; predicates have a file of their own."""
+        """The pressure in registers of 32 bits, two of 16 bits to a register; predicates have a file of their own."""
         return (self.b16 + 1) // 2 + self.b32 + 2 * self.b64 + 4 * self.b128
 
 
@@ -101,7 +101,7 @@ class Loop:
 
     @cached_property
     def blocks(self) -> list[BasicBlock]:
-        """In the order of the text, those of inner loops as well."""
+        """The blocks of the loop in the order of the text, those of inner loops as well."""
         flow = self._flow
         return [flow.blocks[each] for each in flow._analysis.loop_blocks(flow._number, self._index)]
 

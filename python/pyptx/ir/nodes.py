@@ -318,7 +318,7 @@ class Analysed:
                     self._where.setdefault(each, (number, at))
 
     def registers(self, function: int) -> list[Register]:
-        """By the numbers that the analysis has for them."""
+        """The registers of a function, in the order of their numbers in the analysis."""
         if function not in self._registers:
             found = self.analysis.registers(function)
             self._registers[function] = [Register(name, self._by_offset.get(begin)) for name, begin in found]
@@ -361,7 +361,7 @@ class Module(_Body):
         self._facts: Analysed | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        """For copies and pickle: the tree is made again."""
+        """The state without the tree, which copies and pickle make again."""
         return {**vars(self), "_tree": None, "_facts": None}
 
     def __setstate__(self, state: dict[str, object]) -> None:

@@ -396,7 +396,7 @@ class RegDecl(Declaration):
     """
 
     def __init__(self, type: object, name: str | None = None, count: int | None = None, formatting: object = None):
-        """Of a type, a name and a count; or of the text alone."""
+        """Made of a type, a name and a count; or of the text alone."""
         written = f".reg {_dotted(type)} {name}{'' if count is None else f'<{count}>'};"
         super().__init__(str(type) if name is None else written)
 
@@ -432,7 +432,7 @@ class VarDecl(Declaration):
         linking: object = None,
         formatting: object = None,
     ):
-        """Of its parts; or of the text alone."""
+        """Made of its parts; or of the text alone."""
         if type is None:
             return super().__init__(str(state_space))
         align = "" if alignment is None else f".align {alignment}"

@@ -13,14 +13,14 @@ def constant(value):
 
 
 def likely(condition) -> bool:
-    """Of the traced program; true where it depends on sizes that only its data gives."""
+    """Whether the condition holds in the traced program; true where that depends on sizes that only its data gives."""
     from torch.fx.experimental.symbolic_shapes import guard_or_true
 
     return guard_or_true(condition)
 
 
 def surely(condition) -> bool:
-    """Of the traced program; true where it holds for all sizes that the program is for."""
+    """Whether the condition holds for all sizes that the traced program is for."""
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     return statically_known_true(condition)

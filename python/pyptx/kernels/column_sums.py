@@ -41,7 +41,7 @@ def both(p, q):
 
 @functools.cache
 def column_sums(*dtypes: PtxType, hopper: bool = False, small: bool = False) -> Kernel:
-    """The kernel that sums matrices ("P", "N") of f32 to vectors, as many as there are types, which are those of the vectors.  `hopper`: it
+    """The kernel that sums matrices ("P", "N") of f32 to vectors, one matrix for each of `dtypes`, which are the types of the vectors.  `hopper`: it
     runs on GPUs since Hopper, and may begin while the kernel before it ends.  `small`: as `Cut` says."""
 
     def body(*tensors):

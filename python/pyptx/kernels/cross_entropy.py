@@ -147,7 +147,7 @@ def gradient_of_index(row: Row, x, X, T, W, scales, DX, ignore_index: int, smoot
 
 
 def gradient_of_loss(row: Row, G, SCALE=None):
-    """Of the row's loss: one of G, or the single one of all losses' mean or sum times SCALE."""
+    """The gradient of the row's loss: one of G or, where G is that of the mean or the sum of all losses, G times SCALE."""
     load = ptx.inst.ld.global_.nc.f32
     if SCALE is None:
         return apply(load, ptx.addr(row.of_row(G)))
@@ -187,7 +187,7 @@ def make_partial(split, x_type, target_type, w_type, _):
 
 
 def make_reduced(of_parts, split, x_type, target_type, w_type, _):
-    """Of losses that are there, or of the sums of parts of them: their mean or sum, and its backward."""
+    """The kernel from losses, or from the sums of parts of them, to their mean or sum, and its backward."""
     make = sum_of_parts if of_parts else reduction_kernel
     forward = make(x_type, target_type, w_type, hopper=split.func == Split.wide)
     split, weight = with_own(from_short(split)), [columns(w_type)] if w_type else []

@@ -100,7 +100,7 @@ class Vectors:
         return self.base + offset * self.size
 
     def addresses(self, row, column, ahead) -> tuple:
-        """Of an element of a row, and of the one so many elements further, a number or a register."""
+        """The addresses of an element of a row, and of the one `ahead` elements further, a number or a register."""
         first = self.address(row, column)
         return first, first + ahead * self.size if isinstance(ahead, int) else beyond(first, ahead, self.size)
 

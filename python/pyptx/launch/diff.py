@@ -72,7 +72,7 @@ def diff(
 
 
 def _names(kernel: Kernel) -> list[str]:
-    """Of the inputs that it writes, and of its outputs."""
+    """The names of the inputs that the kernel writes, and of its outputs."""
     tensors = kernel.signature.tensors
     return [*kernel.mutates, *tensors[len(kernel.in_specs) :]]
 

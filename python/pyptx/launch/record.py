@@ -21,7 +21,7 @@ def element_of(tile: Tile) -> str:
 
 
 def _bits(tile: Tile) -> int:
-    """Of one element of the tensor map, in memory: e2m1x2 is read as single values."""
+    """The bits of one element of the tensor map in memory: e2m1x2 is read as single values."""
     dtype = tile.tma_dtype or tile.dtype
     return 4 if dtype.name == "e2m1x2" else dtype.bits
 

@@ -210,7 +210,7 @@ def shared(
 
 
 def generic(target: Variable | SymbolAddress) -> SymbolAddress:
-    """In an initial value: the generic address of a variable, not its offset in its state space.
+    """The generic address of a variable, not its offset in its state space, in an initial value.
 
     Example:
         table = ptx.global_(u32, init=[1, 2, 3])
@@ -222,7 +222,7 @@ def generic(target: Variable | SymbolAddress) -> SymbolAddress:
 
 
 def mask(bits: int, target: Variable | SymbolAddress | int) -> SymbolAddress:
-    """In an initial value of .u8: the byte of an address, or of a number, that `bits` (0xff, 0xff00, ...) covers.
+    """The byte of an address, or of a number, that `bits` (0xff, 0xff00, ...) covers, in an initial value of .u8.
 
     Example:
         table = ptx.global_(u32, init=[1, 2, 3])

@@ -71,7 +71,7 @@ def timeline(
 
 
 def _colours(events: list[dict[str, Any]]) -> dict[str, str]:
-    """By kind: regions of a device's timeline have a colour each, other events that of what the instruction is."""
+    """The colour of each kind of event: each region of a device's timeline has its own, other events have that of their instruction's kind."""
     regions = dict.fromkeys(event["name"] for event in events if event.get("cat") == "region")
     if not any(event.get("cat") == "kernel" for event in events):
         return _COLOURS | {"waits": "idle"}
@@ -159,7 +159,7 @@ def _operations(events: list[dict[str, Any]]) -> Iterable[_Piece]:
 
 
 def _rows(pieces: Iterable[_Piece], most: int = 12) -> list[list[_Piece]]:
-    """In as few rows as do not overlap; what finds none of `most` is left out."""
+    """The pieces in as few rows as they need so as not to overlap; a piece that none of `most` rows has room for is left out."""
     rows: list[list[_Piece]] = []
     for piece in pieces:
         row = next((row for row in rows if row[-1].end <= piece.begin), None)

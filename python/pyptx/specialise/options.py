@@ -135,7 +135,7 @@ class Options:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Of the launch record."""
+        """What the launch record says of the launch beside its shape."""
         return {
             "cooperative": bool(self.cooperative),
             "dependent": bool(self.dependent_launch),
@@ -145,7 +145,7 @@ class Options:
 
     @classmethod
     def names(cls) -> list[str]:
-        """Of the options, in the order of their rows."""
+        """The names of the options, in the order of their rows."""
         return [row.name for row in fields(cls) if row.init]
 
     @classmethod

@@ -193,7 +193,7 @@ def write_back(arguments: list[Argument]) -> None:
 
 
 def text(value: bytearray | memoryview, element: str) -> Iterator[str]:
-    """In pieces: a buffer may be large.  `element`: hex, or the type of the numbers, whose floats have as many digits as tell them apart."""
+    """Yields the content in pieces, since a buffer may be large.  `element`: hex, or the type of the numbers; floats have as many digits as tell them apart."""
     for begin in range(0, len(value), _PIECE):
         content = value[begin : begin + _PIECE]
         if element == "hex":

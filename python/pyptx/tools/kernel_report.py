@@ -111,7 +111,7 @@ def is_instruction(ptx: str) -> bool:
 
 
 def of(found) -> Report:
-    """Of a `Specialisation`.  Assembles it, with line information; launches nothing."""
+    """The report of a `Specialisation`.  Assembles it, with line information; launches nothing."""
     resources = found.resources()
     text, target, asked = found.text(), found.options.arch, found.options.assembler
     sass = _core.sass(text, target, found.signature.name, found.module.lines, True, asked)
@@ -139,7 +139,7 @@ def _by_ptx(sass: str, entry: str) -> dict[int, list[str]]:
 
 
 def _by_author(ptx: list[str], places: list[tuple[str, int]], machine: dict[int, list[str]]) -> list[Line]:
-    """In the order in which the author's lines first wrote; what is no instruction and became none is left out."""
+    """The author's lines in the order in which they first wrote something; a line that neither wrote an instruction nor became one is left out."""
     found: dict[tuple[str, int], Line] = {}
     frame = Line("", 0, "", [])
     if 0 in machine:

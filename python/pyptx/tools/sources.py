@@ -11,9 +11,17 @@ from pyptx.tools import files
 
 __all__ = ["add_commands"]
 
+Add, File = Callable[..., argparse.ArgumentParser], Callable[..., None]
 
-def add_commands(add: Callable[..., argparse.ArgumentParser], file: Callable[..., None]) -> None:
+
+def add_commands(add: Add, file: File) -> None:
     """`add` makes a subcommand, `file` its FILE argument: those of __main__."""
+    for each in (_add_fmt, _add_lint, _add_diff, _add_stats):
+        each(add, file)
+    _add_lsp(add)
+
+
+def _add_fmt(add: Add, file: File):
     fmt = add(
         "fmt",
         _fmt,
@@ -30,6 +38,8 @@ def add_commands(add: Callable[..., argparse.ArgumentParser], file: Callable[...
         "--module", action="store_true", help="spell numbers and modifiers as pyptx does, and leave comments out"
     )
 
+
+def _add_lint(add: Add, file: File):
     lint = add(
         "lint",
         _lint,
@@ -46,6 +56,8 @@ def add_commands(add: Callable[..., argparse.ArgumentParser], file: Callable[...
     lint.add_argument("--format", choices=("text", "json", "sarif"), default="text", help="default: text")
     lint.add_argument("--rules", action="store_true", help="list the rules")
 
+
+def _add_diff(add: Add, file: File):
     diff = add(
         "diff",
         _diff,
@@ -59,6 +71,8 @@ def add_commands(add: Callable[..., argparse.ArgumentParser], file: Callable[...
     diff.add_argument("--width", type=int, default=160, metavar="N", help="columns; default: 160")
     diff.add_argument("--sass", action="store_true", help="compare their machine code")
 
+
+def _add_stats(add: Add, file: File):
     stats = add(
         "stats",
         _stats,
@@ -69,6 +83,8 @@ def add_commands(add: Callable[..., argparse.ArgumentParser], file: Callable[...
     file(stats, nargs="+", dest="files")
     stats.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
+
+def _add_lsp(add: Add):
     lsp = add(
         "lsp",
         _lsp,

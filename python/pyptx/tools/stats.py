@@ -74,7 +74,7 @@ def _titles() -> dict[str, str]:
 
 
 def _class(i: ir.Instruction) -> str:
-    """Of an instruction: the chapter of the manual."""
+    """The chapter of the manual that an instruction is in."""
     return _titles().get(i.section, "not legal")
 
 
@@ -134,7 +134,7 @@ def _moved(i: ir.Instruction) -> dict[str, int]:
 
 
 def flops_of_thread(i: ir.Instruction) -> int:
-    """Of a thread: 2 with three sources, a multiply-add, else 1; twice that for packed halves.
+    """The flops of one thread: 2 of an instruction with three sources, a multiply-add, else 1; twice that for packed halves.
 
     Example:
         m = pyptx.parse(".version 8.0\\n.target sm_80\\n.entry k() { .reg .f32 %f; fma.rn.f32 %f, %f, %f, %f; ret; }")
@@ -203,7 +203,7 @@ def _bytes(variable: ir.VarDecl) -> int:
 
 
 def report(stats: list[FunctionStats]) -> str:
-    """For a terminal."""
+    """The figures as text for a terminal."""
     lines = []
     for each in stats:
         registers = ", ".join(f"{count} {name}" for name, count in each.registers.items()) or "none"

@@ -57,7 +57,7 @@ def allow():
 
 
 def _grid(grid) -> list[Any]:
-    """As three sizes, which may be symbols."""
+    """The grid as three sizes, which may be symbols."""
     parts = list(grid) if isinstance(grid, (tuple, list)) else [1 if grid is None else grid]
     return parts + [1] * (3 - len(parts))
 

@@ -264,7 +264,7 @@ def _laid_out(tile, array):
 
 
 def _results(values: list):
-    """As a call returns its outputs."""
+    """The outputs as a call returns them."""
     return tuple(values) if len(values) > 1 else values[0] if values else None
 
 

@@ -69,7 +69,7 @@ class Traced:
         return call.prepare(self)
 
     def _op_name(self) -> str:
-        """Of torch's op `pyptx::<name>`; equal in every process that runs the same source."""
+        """The name of torch's op, `pyptx::<name>`; equal in every process that runs the same source."""
         from pyptx.frameworks.identity import fingerprint  # hashlib takes longer to import than this package
 
         return f"{self.signature.entry.replace('$', '_')}_{fingerprint(self, _SCHEMAS)}"

@@ -76,8 +76,8 @@ class BlockSums:
         self.store.all()
 
     def meet(self, number: int, barrier, whose):
-        """By the first warpgroup or by all others: `SUMMED`, these wait until that one has its first sums; `BEGUN`, that one, until these have
-        waited, as it may not arrive again before."""
+        """The first warpgroup and the others wait for each other.  SUMMED: the others wait until the first one has its first sums.  BEGUN: the first one
+        waits until the others have waited, since it may not arrive again before."""
         consumers = self.product.c.consumers
         if consumers > 1:
             with ptx.if_(whose):

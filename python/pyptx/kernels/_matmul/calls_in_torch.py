@@ -133,7 +133,7 @@ class Seen:
 
 
 def strides_of(shape) -> tuple:
-    """Of a tensor without gaps."""
+    """The strides of a tensor of this shape without gaps."""
     return tuple(size(shape[i + 1 :]) for i in range(len(shape)))
 
 

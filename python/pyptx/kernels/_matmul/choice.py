@@ -149,7 +149,7 @@ def is_line_of_batch(p: Problem) -> bool:
 
 
 def mma_of(p: Problem, cut: Cut | None = None, parts=False):
-    """By tiles of mma.sync: of a cut, or of that which takes least.  `parts`: of K, side by side."""
+    """The kernel by tiles of mma.sync: with the cut, or with the one that takes least.  `parts`: whether parts of K are summed side by side."""
     a_width, b_width = min(p.a_width, 16), min(p.b_width, 16)
     if cut is None and not p.epilogue.gated and p.epilogue.scales != "block":
         cut = cut_of(p.m, p.n, p.k * p.dtype.bits // 8, p.batch or 1, min(a_width, b_width))

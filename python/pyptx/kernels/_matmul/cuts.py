@@ -96,8 +96,8 @@ TALL = 65536  # rows
 
 
 def small_cut(m: int, n: int, bytes_: int, batch: int) -> Cut | None:
-    """For many small matrices, of which wgmma multiplies one at a time on a multiprocessor, and for many short rows: a cut that is quicker, or
-    None."""
+    """A cut that is quicker than wgmma, or None.  There is one for many small matrices, since a multiprocessor multiplies one at a time by wgmma, and for many
+    short rows."""
     if n <= SMALL and bytes_ <= 2 * ROW and m * batch >= TALL and m > 4 * SMALL:
         warps = 8 if bytes_ <= 32 else 4
         return shallow(Cut(32 * warps, max(16, 1 << (n - 1).bit_length()), warps, 1, 1), bytes_)

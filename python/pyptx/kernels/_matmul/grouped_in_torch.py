@@ -141,7 +141,7 @@ def backward_grouped(ctx, g):
 
 
 def apart(a, ends):
-    """For each group a with zeros instead of other rows."""
+    """A copy of a for each group, with zeros in place of the rows of other groups."""
     whose = torch.searchsorted(ends, torch.arange(a.shape[0], device=a.device), right=True, out_int32=True)
     return [torch.where((whose == e)[:, None], a, 0) for e in range(len(ends))]
 

@@ -123,7 +123,7 @@ class Product:
 
     @property
     def line_bytes(self) -> int:
-        """Of one consumer."""
+        """Bytes of the lines of one consumer."""
         return sum(line.bytes for line in self.lines)
 
     def room(self, buffers: int) -> int:

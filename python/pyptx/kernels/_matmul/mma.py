@@ -48,7 +48,7 @@ class Cut:
 
     @property
     def threads(self) -> int:
-        """Of a tile."""
+        """Threads that multiply a tile."""
         return 32 * self.down * self.across
 
 
@@ -441,7 +441,7 @@ def product(a, b, c):
 
 
 def wide_cut(a_width: int, b_width: int, epilogue: Epilogue) -> Cut:
-    """For many tiles.  With 64 columns a warp reads less from shared memory; 32 leave more registers, and more warps to run while others wait
+    """The cut for many tiles.  With 64 columns a warp reads less from shared memory; 32 leave more registers, and more warps to run while others wait
     for memory."""
     few = epilogue.gated or epilogue.scales == "block" or a_width == b_width == 16 or min(a_width, b_width) < 8
     return Cut(across=4 if few else 2)

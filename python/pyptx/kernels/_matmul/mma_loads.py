@@ -33,7 +33,7 @@ class Matrix:
 
     @property
     def bytes(self) -> int:
-        """Of a tile: rows of 128 bytes, or blocks of bk lines of 128 bytes."""
+        """Bytes of a tile: rows of 128 bytes, or blocks of bk lines of 128 bytes."""
         return ROW * (self.high if self.k_major else -(-self.high * self.size // ROW) * self.bk)
 
     @property

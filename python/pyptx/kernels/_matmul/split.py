@@ -43,17 +43,17 @@ class Split:
 
     @property
     def tiles(self) -> int:
-        """Of all matrices."""
+        """How many tiles all matrices have."""
         return self.down * self.across * (self.batch or 1)
 
     @property
     def bytes(self) -> int:
-        """Of what the first kernel leaves."""
+        """Bytes of the sums that the first kernel leaves."""
         return math.prod(self.left) * 4
 
     @property
     def threads(self) -> int:
-        """That multiply; a warp that copies follows."""
+        """The threads that multiply; a warp that copies follows them."""
         return self.bm // 64 * WARPGROUP
 
     @property

@@ -80,7 +80,7 @@ class StreamConfig:
 
     @property
     def groups(self) -> int:
-        """Of four accumulators of a thread: eight of what wgmma calls columns."""
+        """How many groups of four accumulators a thread has; a group is eight of what wgmma calls columns."""
         return (self.bn if self.tall else self.rows) // 8
 
     @property
@@ -392,7 +392,7 @@ class Stream:
         return mine
 
     def stage_address(self, warp, lane):
-        """Of a thread's first value."""
+        """The address at which a thread's first value is staged."""
         c, at = self.c, self.staged
         if c.tall:
             return at + (warp * 16 + (lane >> 2)) * c.pitch + (lane & 3) * 8

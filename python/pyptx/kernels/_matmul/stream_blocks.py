@@ -101,7 +101,7 @@ class ScaledSums:
             self.at_b = start + (self.slots.begin_b + (warp >> 2)) * 4
 
     def add_up(self, ring: Ring, release):
-        """Of at least one stage.  `release(stage)` says that a stage has been read.  Two blocks are being multiplied; where the sums of one have been
+        """Adds up the products of at least one stage.  `release(stage)` says that a stage has been read.  Two blocks are being multiplied; where the sums of one have been
         added, that of the next stage begins."""
         for each in self.acc:
             ptx.inst.mov.f32(each, 0.0)

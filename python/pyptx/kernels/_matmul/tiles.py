@@ -295,7 +295,7 @@ def kernel_of_tiles(body, name: str, at_once: int, threads: int, lines: int, arc
     ctas, down, across, turned, single = c.ctas, c.bm * c.cm, body.columns * c.cn, c.turned, c.once
 
     def grid(M, N, L=1, LI=1):
-        """As few clusters as need no more waves, because more would take power."""
+        """The fewest clusters that need no more waves, because more would take power."""
         rows, columns = (N, M) if turned else (M, N)
         tiles = -(-rows // down) * -(-columns // across) * L * LI
         waves = 1 if single else -(-tiles // at_once)

@@ -83,7 +83,7 @@ class Body:
         ptx.ret()
 
     def address(self, pointer, line, pitch, place):
-        """Of an element of a line."""
+        """The address of an element of a line."""
         at = wide_product(line, pitch)
         return pointer + (at + to_u64(place)) * self.size
 

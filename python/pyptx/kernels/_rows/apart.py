@@ -2,7 +2,7 @@
 
 A kernel over rows has, beside itself, a kernel for tensors of each rank that lie so.  Its tensors keep all their dimensions, and the strides of the
 leading ones are scalars of the launch, in bytes.  The body is the same: where a row begins is all that differs.  Elements of a row lie side by
-side, and vectors of 16 bytes divide rows and strides; what is not so is copied.
+side, and vectors of 16 bytes divide rows and strides; other tensors are copied.
 """
 
 import functools
@@ -82,8 +82,8 @@ def stride_name(tensor: str, level: int) -> str:
 
 
 def apart_kernels(function, inputs, outputs, *, raw_params: Sequence, grid: Callable, pieces: Callable = whole, **told):
-    """From the rank of tensors, the kernel of the body `function` for such that lie apart, or, if `packed`, for packed ones.  Its Tiles have
-    leading dimensions in place of M.
+    """The function from the rank of tensors to the kernel of the body `function` for tensors whose rows lie apart or, if `packed`, for packed ones.  Its
+    Tiles have leading dimensions in place of M.
 
     grid, pieces: as of `row_kernel`.
     """
@@ -161,7 +161,7 @@ def in_place(tensor) -> bool:
 
 
 def can_lie_apart(shape) -> bool:
-    """Whether tensors of this shape may: vectors of 16 bytes divide the rows, of which each has more than one."""
+    """Whether rows of tensors of this shape may lie apart: vectors of 16 bytes divide them, and each has more than one."""
     return (
         2 <= len(shape) <= MOST_RANK
         and 0 not in shape

@@ -1,5 +1,5 @@
-"""Columns of tensors X (L, N, W) over N: a thread has some neighbours, 16 bytes of each row at most, and all of their N elements, or, as one of so many
-groups, every so-manieth."""
+"""Columns of tensors X (L, N, W) over N: a thread has some neighbours, 16 bytes of each row at most, and all of their N elements or, where G groups of
+threads share these, every G-th."""
 
 import math
 

@@ -1,8 +1,8 @@
 """Cross entropy where the classes are not the last dimension, against indices: X (L, N, W) over N, T (L, W), as it lies.
 
-A thread has some neighbouring columns of W, 16 bytes of each class, and goes over all classes, or, where there are few columns, as one of some groups over
-every so-manieth.  The forward reads X once: of each column a thread
-keeps the largest value so far and a sum relative to it, which the backward takes from memory.  The formulas are those of cross_entropy.py.
+A thread has some neighbouring columns of W, 16 bytes of each class, and goes over all classes; where there are few columns, groups of threads share the
+classes, and each takes every G-th of them.  The forward reads X once: for each column a thread keeps the largest value so far and a sum relative to it,
+which the backward takes from memory.  The formulas are those of cross_entropy.py.
 """
 
 import math
@@ -43,7 +43,7 @@ COLUMNS = Tile("L", "W", f32, align=16)
 
 
 class Targets:
-    """Of each column the true class: whether it is `ignored` or one of the classes, and its number, 2^32 - 1 for no class."""
+    """The true class of each column: whether it is `ignored`, whether it is one of the classes, and its number, 2^32 - 1 for no class."""
 
     def __init__(self, columns: Columns, T, ignore_index: int):
         place, size = columns.of_columns(T), T.dtype.bits // 8
@@ -59,7 +59,7 @@ class Targets:
                 into.append(each)
 
     def weights(self, WEIGHT) -> list:
-        """Of the true classes; 0 of no class."""
+        """The weights of the true classes; 0 for no class."""
         return [
             element(fetched(WEIGHT.dtype, ptx.addr(place_of(WEIGHT, number)), pred=inside), WEIGHT.dtype)
             for number, inside in zip(self.numbers, self.inside, strict=True)
@@ -72,7 +72,7 @@ def place_of(WEIGHT, number):
 
 
 def of_groups(columns: Columns, largest: list, total: list, *sums: list) -> list:
-    """Of all groups: the largest elements, the sums of exponentials relative to them, and other sums."""
+    """What all groups have together: the largest elements, the sums of exponentials relative to them, and other sums."""
     lanes, tops = columns.share.lanes, [copied(each) for each in largest]
     for each in tops:
         among(each, ptx.inst.max.NaN.f32, lanes, WARP)
@@ -259,7 +259,7 @@ def make_column_parts(split, x_type, target_type, w_type=None):
 
 
 def make_reduced_columns(split, x_type, target_type, w_type, *_):
-    """Of the sums of CTAs: the mean or the sum of all losses, and its backward."""
+    """The kernel from the sums of CTAs to the mean or the sum of all losses, and its backward."""
     launch = Launch(split, x_type, target_type, w_type)
 
     def reduced_columns(

@@ -14,7 +14,8 @@ __all__ = ["Edges"]
 
 
 class Edges:
-    """Of a row: its `shift` is how many elements its first vector has before it; `begin` is the column of the thread's first element."""
+    """Where a row begins and ends inside of vectors: its `shift` is how many elements its first vector has before it; `begin` is the column of the
+    thread's first element."""
 
     def __init__(self, row):
         self.row, self.split = row, row.split
@@ -145,7 +146,7 @@ def store_element(dtype, place, bits: list, i: int, **guard):
 
 
 def shifted(words: list, shift, bits: list, even: bool):
-    """Of two vectors of 16 bits, eight words, the vector that begins `shift` elements before the second; `even`: so is the shift."""
+    """The vector that begins `shift` elements before the second of two vectors, whose eight words have elements of 16 bits; `even`: whether the shift is."""
     for distance in (2, 1):  # words
         further = compared(ptx.inst.setp.ne.u32, shift & (2 * distance), 0)
         words = [

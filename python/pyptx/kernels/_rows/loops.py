@@ -125,8 +125,8 @@ def by_clusters(n: int, norm: int) -> Split | None:
 
 
 def several(n: int, bits: int, each: int, norm: int) -> Split:
-    """As many rows as one CTA of a multiprocessor has at a time, of `each` elements a thread, or of a vector a lane if a warp has room.  layer_norm has
-    too many instructions for multiprocessors with a large share of memory."""
+    """The split by which the one CTA of a multiprocessor has several rows at a time, with `each` elements a thread, or a vector a lane if a warp has room.
+    layer_norm has too many instructions for multiprocessors with a large share of memory."""
     vectors = n * bits // 128
     if norm == 2 and vectors <= WARP:  # fewer lanes, which have four sums to agree on
         threads = min(16, max(2, 1 << (vectors.bit_length() - 1)))

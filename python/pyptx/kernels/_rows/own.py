@@ -95,7 +95,7 @@ class Block:
         self.memory = smem_address(smem.alloc(u8, room * row.split.rows // WARP, align=16)) + warp * room
 
     def bytes_of(self, dtype) -> int:
-        """Of a thread's rows."""
+        """The bytes of a thread's rows."""
         return self.count * self.n * dtype.bits // 8
 
     def beside(self, tensor):

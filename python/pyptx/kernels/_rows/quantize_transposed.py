@@ -101,7 +101,7 @@ class Square:
         return tree(found, ptx.inst.max.NaN.f32)
 
     def handed_out(self, value) -> list:
-        """Of the value that the thread of each row has, those of the thread's rows."""
+        """The values of this thread's rows, of which the thread of each row has one."""
         memory = smem_address(smem.alloc(f32, (BLOCK,), align=16))
         ptx.inst.st.shared.f32(ptx.addr(memory + self.thread * 4), value, pred=self.thread < BLOCK)
         ptx.bar.sync(0)

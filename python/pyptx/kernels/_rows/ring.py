@@ -245,7 +245,7 @@ class Stream:
         return [there]
 
     def values(self, k: int, later: int) -> list:
-        """Of the k-th vector, behind which so many are on their way."""
+        """The values of the k-th vector; `later` vectors behind it are on their way."""
         bits = registers(self.tensor.dtype, self.row.split.vector)
         ptx.cp.async_.wait_group(later)
         move(ptx.inst.ld.shared, self.at, k % self.DEPTH * self.pitch, bits, self.size)

@@ -27,7 +27,7 @@ class Share:
 
     @property
     def warps(self) -> int:
-        """Of a CTA."""
+        """Warps of a CTA."""
         return self.threads // WARP
 
     @property
@@ -85,7 +85,7 @@ def agreed(share: Share, thread, largest: list, sums: Sequence[list], weighted: 
 
 
 def combined(share: Share, thread, count: int, found_by: Callable, weighted: int, results: int):
-    """Where the results of each column lie, of those of `count` warps or CTAs, of which neighbouring lanes have one each: `found_by(column, its number)`."""
+    """Where the results of each column lie.  Each of `count` warps or CTAs has some, and neighbouring lanes read one each: `found_by(column, its number)`."""
     memory = smem_address(smem.alloc(f32, (results, share.columns), align=16))
     entries = share.columns * count
     for first in range(0, entries, share.threads):

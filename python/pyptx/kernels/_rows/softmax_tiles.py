@@ -138,7 +138,7 @@ class Elements:
 
 
 def totals_of(columns: Columns, x: Elements, g: Elements | None = None, weighted: bool = True) -> list:
-    """For each column of the thread: the largest x, the sum of e = exp(x - largest) and, of a gradient, the sum of g e, or of g if not `weighted`."""
+    """For each column of the thread: the largest x, the sum of e = exp(x - largest) and, if there is a gradient, the sum of g e, or of g if not `weighted`."""
     share, n = columns.share, columns.n
     largest = [constant(LOWEST) for _ in range(share.vector)]
     for k in range(share.each(n)):

@@ -90,7 +90,7 @@ class Split:
         cls, n: int, bits: int, arrays: int = 1, norm: int = 0, edges: bool = True, own: bool = False,
         tight: bool = False, **_,
     ) -> "Split":  # fmt: skip
-        """For one row a CTA: two to four loads a thread in flight, and several CTAs a multiprocessor.  `edges`: whether rows follow each other in
+        """A CTA for each row: two to four loads a thread in flight, and several CTAs a multiprocessor.  `edges`: whether rows follow each other in
         memory, so that vectors may begin before them.  `own`: whether threads may have rows of their own, which only `Row.each` has.  `tight`: whether
         few empty places of vectors matter more than neighbouring ones, as where an element takes many instructions."""
         if own and (made := cls._own(n, bits, arrays)):
@@ -138,7 +138,7 @@ class Split:
 
     @classmethod
     def reading(cls, n: int, bits: int, own: bool = False) -> "Split":
-        """For kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something; of longer rows as many
+        """The split of kernels that write one value a row: more loads a thread in flight, fewer threads that tell each other something; of longer rows as many
         threads as there can be, which keep nothing."""
         # Beside several rows, what is read and written for them takes registers.
         if own and (made := cls._own(n, bits, 2) or cls._own(n, bits, 1)):
@@ -201,7 +201,7 @@ class Split:
 
     @classmethod
     def _packed(cls, n: int, bits: int, arrays: int, norm: int) -> "Split | None":
-        """In registers as they lie in memory.  Small CTAs, of which a multiprocessor has many: 16 KB of most rows, 32 of two matrices, 64 of norms
+        """The split of rows that stay in registers as they lie in memory.  Small CTAs, of which a multiprocessor has many: 16 KB of most rows, 32 of two matrices, 64 of norms
         in 16 bits whose vectors L1 keeps where few CTAs share a row.  Norms take two rows for each vector, if short."""
         half, size, edges = bits == 16, n * bits * arrays // 8, has_edges(n, bits)
         room = 512 if edges or (arrays == 1 and norm < 2) else (96 if norm else 128) if half else 256
@@ -580,8 +580,9 @@ def directives_of(split, over_rows: bool):
 
 
 def clusters_of(row: Split, rows: int, types: Sequence) -> int:
-    """Of a kernel that loops: as many as are resident; of large ones, and of two matrices, some rows each: not all multiprocessors find a
-    place in one, and those that wait would begin when the others have ended; nor have all multiprocessors the same share of memory."""
+    """How many clusters a kernel has that loops: as many as are resident.  Where clusters are large, or there are two matrices, each takes some rows
+    instead: not all multiprocessors find a place in one, and clusters that wait would begin when the others have ended; nor have all multiprocessors
+    the same share of memory."""
     workers = row.workers(rows, types, summed=False)
     return -(-rows // max(1, min(row.turns, rows // workers))) if row.turns else workers
 

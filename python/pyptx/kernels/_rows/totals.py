@@ -123,7 +123,7 @@ class Exponentials:
         return largest, found
 
     def in_one_pass(self) -> list:
-        """Of a row that is not kept: each thread has the largest that it met, and a sum relative to it."""
+        """The totals of a row that is not kept: each thread has the largest element that it met, and a sum relative to it."""
         row, mine, total = self.row, constant(LOWEST), constant(0.0)
         more = [constant(0.0) for each in self.around or () if each is not None]
         for k, at, values in self.stream.vectors() if self.stream else self.vectors():
@@ -159,7 +159,7 @@ class Exponentials:
             ptx.inst.add.f32(sums[1], sums[1], w, **guard)
 
     def vectors(self):
-        """As those of a stream, of rows that no copy to shared memory takes."""
+        """Yields what a stream yields, for rows that no copy to shared memory takes."""
         for k, at in self.row.steps():
             yield k, at, self.x.vector(k, at)
 

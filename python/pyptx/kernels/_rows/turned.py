@@ -99,7 +99,7 @@ class Turn:
                 move(STORE_SHARED, place, k * WORDS * 4, [each], 4)
 
     def place(self, four, side):
-        """Where the so-manieth four words of a line lie, in bytes."""
+        """Where the four words of this number lie in a line, in bytes."""
         return (four ^ side) * 16
 
     def store(self):
