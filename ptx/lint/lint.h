@@ -49,7 +49,7 @@ struct Finding {
   std::vector<Change> changes;  // all of them together mend it; in order and apart; empty: a person has to
 };
 
-// In the order of the text. `module` is `tree` lowered, and checked: rules about operands read what check has set.
+// The findings in the order of the text. `module` is `tree` lowered and checked: rules read what check has set.
 std::vector<Finding> lint(const syntax::Tree& tree, const ir::Module& module, const Selection& selection = defaults());
 
 // The text with the changes of findings that do not touch each other; those that remain are found again.

@@ -50,7 +50,7 @@ class Simulator final : public launch::Executor {
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
   Options options() const;
-  // For the runs that begin from now on, also of programs that are prepared already.
+  // Sets the options of runs that begin from now on, also of programs that are prepared already.
   void use(const Options& options);
   std::string_view name() const override { return "simulator"; }
   Expected<std::shared_ptr<launch::Program>> prepare(std::string_view ptx, const launch::Record& record) override;

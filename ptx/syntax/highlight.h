@@ -30,7 +30,7 @@ struct Highlight {
   Span span;
 };
 
-// In the order of the text; punctuation is left out.
+// The pieces of the text in its order; punctuation is left out.
 std::vector<Highlight> highlight(const Tree& tree);
 
 }  // namespace ptx::syntax

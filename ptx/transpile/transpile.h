@@ -16,7 +16,7 @@
 
 namespace ptx::transpile {
 
-// What is raised above one call an instruction; each includes those before it.
+// The steps by which a program rises above one call for each instruction; each includes those before it.
 enum class Sugar : std::uint8_t {
   none,
   names,  // registers by what they hold, declared where they are first written

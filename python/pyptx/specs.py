@@ -112,6 +112,44 @@ def _meant(item: Any) -> str:
     return f": that is {named} of pyptx.types" if named else ""
 
 
+def _sorted_out(
+    given: tuple, dtype: PtxType | None, layout: Layout | None
+) -> tuple[tuple[int | str, ...], PtxType, Layout]:
+    """(sizes and names of sizes, type, layout) of what stands in a Tile, in any order."""
+    shape: list[int | str] = []
+    for item in given:
+        if isinstance(item, PtxType):
+            if dtype is not None and dtype != item:
+                raise ValueError(f"Tile got two values for dtype: {dtype!r} and {item!r}")
+            dtype = item
+        elif isinstance(item, Layout):
+            if layout is not None and layout is not item:
+                raise ValueError(f"Tile got two layouts: {layout} and {item}")
+            layout = item
+        elif isinstance(item, (int, str)) and not isinstance(item, bool):
+            shape.append(item)
+        else:
+            raise TypeError(f"Tile takes sizes, symbol names, a type and a Layout, not {item!r}{_meant(item)}")
+    if dtype is None:
+        named = next((size for size in shape if isinstance(size, str) and size in FRAMEWORK_NAMES), None)
+        raise ValueError(
+            "Tile needs a dtype, for example Tile(M, K, bf16)"
+            + (f"; {named!r} in quotes is a dimension of this name" if named else "")
+        )
+    if not isinstance(dtype, PtxType):
+        raise TypeError(f"the dtype of a Tile must be a PtxType, not {dtype!r}")
+    if not shape:
+        raise ValueError("Tile needs at least one dimension")
+    for size in shape:
+        if isinstance(size, int) and size < 0:
+            raise ValueError(f"a dimension of a Tile must not be negative, got {size}")
+        if isinstance(size, str) and not size.isidentifier():
+            raise ValueError(f"a symbolic dimension of a Tile must be an identifier, got {size!r}")
+    if layout is not None and not isinstance(layout, Layout):
+        raise TypeError(f"the layout of a Tile is {', '.join(map(str, Layout))}, not {layout!r}")
+    return tuple(shape), dtype, Layout.ROW if layout is None else layout
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class Tile:
     """Describes a tensor argument: shape, element type, layout, tensor map.
@@ -182,38 +220,8 @@ class Tile:
     ):
         given = locals()
         tma = {name: given[name] for name in _TMA_DEFAULTS}
-        shape: list[int | str] = []
-        for item in dims_and_dtype:
-            if isinstance(item, PtxType):
-                if dtype is not None and dtype != item:
-                    raise ValueError(f"Tile got two values for dtype: {dtype!r} and {item!r}")
-                dtype = item
-            elif isinstance(item, Layout):
-                if layout is not None and layout is not item:
-                    raise ValueError(f"Tile got two layouts: {layout} and {item}")
-                layout = item
-            elif isinstance(item, (int, str)) and not isinstance(item, bool):
-                shape.append(item)
-            else:
-                raise TypeError(f"Tile takes sizes, symbol names, a type and a Layout, not {item!r}{_meant(item)}")
-        if dtype is None:
-            named = next((size for size in shape if isinstance(size, str) and size in FRAMEWORK_NAMES), None)
-            raise ValueError(
-                "Tile needs a dtype, for example Tile(M, K, bf16)"
-                + (f"; {named!r} in quotes is a dimension of this name" if named else "")
-            )
-        if not isinstance(dtype, PtxType):
-            raise TypeError(f"the dtype of a Tile must be a PtxType, not {dtype!r}")
-        if not shape:
-            raise ValueError("Tile needs at least one dimension")
-        for size in shape:
-            if isinstance(size, int) and size < 0:
-                raise ValueError(f"a dimension of a Tile must not be negative, got {size}")
-            if isinstance(size, str) and not size.isidentifier():
-                raise ValueError(f"a symbolic dimension of a Tile must be an identifier, got {size!r}")
-        if layout is not None and not isinstance(layout, Layout):
-            raise TypeError(f"the layout of a Tile is {', '.join(map(str, Layout))}, not {layout!r}")
-        fields = {"shape": tuple(shape), "dtype": dtype, "layout": Layout.ROW if layout is None else layout}
+        shape, dtype, layout = _sorted_out(dims_and_dtype, dtype, layout)
+        fields = {"shape": shape, "dtype": dtype, "layout": layout}
         if not packed and fields["layout"] is Layout.COL:
             raise ValueError("packed=False needs a row-major tensor, not Layout.COL")
         if align not in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256):

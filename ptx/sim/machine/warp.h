@@ -109,7 +109,7 @@ struct Warp {
   bool runnable() const;
   std::size_t ready_fragments() const;
 
-  // For handlers.
+  // What handlers use.
   const std::byte* row(const Operand& o) const { return banks[static_cast<int>(o.bank)] + o.offset; }
   std::byte* row_to_write(const Operand& o) { return banks[static_cast<int>(o.bank)] + o.offset; }
   Mask predicate(const Operand& o) const { return *reinterpret_cast<const Mask*>(row(o)) ^ (o.flip ? full_mask : 0); }
@@ -168,7 +168,7 @@ struct Warp {
   bool goes_around(Mask leaving);               // likewise
   bool meet(const Op& op, Mask active);         // at several places (meeting.cpp); true: the instruction is done
   bool out_of_step(const Op& op, Mask active);  // divergence.cpp; true: there is a report
-  // Of an instruction's last source, a member mask, also lanes that have exited; of an aligned one, all that live.
+  // The lanes of a member mask, an instruction's last source, also those that have exited; of an aligned one, all live.
   Mask named_lanes(const Op& op, Mask active) const;
   bool defined(const Op& op, Mask active) const;
   bool check_operand(const Operand& o, Mask active);

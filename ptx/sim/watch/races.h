@@ -43,7 +43,7 @@ class Races final : public Observer {
   void begin_beside(std::vector<Recording::Unfinished> unfinished);
   // What this launch leaves to one that begins beside it.
   std::vector<Recording::Unfinished> unfinished() const;
-  // Of a thread that asked an mbarrier, heard no, and went on to this place, where the launch ended; or "".
+  // What a thread did that ended at `end`: it asked an mbarrier, heard no, and went on. "" if there is none.
   std::string refusal(const sim::Site& end) const;
   // The breaches, each pair of lines once, in the order in which they were found.
   std::vector<Report> reports() const;
@@ -422,13 +422,13 @@ class Races final : public Observer {
   std::map<ChannelKey, Meeting> meetings_;
   std::map<std::uint64_t, Released> releases_;  // by address
   std::uint64_t versions_ = 0;
-  // By CTA and scope: the launch's time when it last released by a fence, or by an access that releases.
+  // The launch's time when a CTA last released with a scope, by a fence or by an access; by CTA and scope.
   std::unordered_map<std::uint64_t, std::array<Time, 4>> fenced_;
   std::vector<Release> sequential_;                     // of fence.sc
   std::unordered_map<std::uint64_t, Ongoing> ongoing_;  // by cluster and number
   std::unordered_map<std::uint64_t, Copying> copying_;  // likewise
   std::map<std::pair<Who, Pipe>, Who> pipes_;           // by thread, warp or warpgroup
-  // What the warps of a warpgroup had done before its products: by its first warp, with the product's number.
+  // What the warps of a warpgroup had done before its products, with the product's number; by its first warp.
   std::map<Who, std::vector<std::pair<Time, Known>>> products_;
   struct Loaded {  // what a warp's tcgen05.ld up to number `through` give has been in its registers since `time`
     Time through, time;

@@ -24,7 +24,7 @@ class Source {
   // A statement, or the head of a block. `behind`: a comment at its end, without #; above it if there is no room.
   void line(std::string_view text, std::string_view behind = {});
   void comment(std::string_view text);
-  // As it is, at no indentation: what stands inside of a string.
+  // Appends the text as it is, without indentation: it stands inside of a string.
   void verbatim(std::string_view text) { text_.append(text); }
   void blank() { text_ += '\n'; }
   // A block of one line, head and end around it, on one line if there is room and no comment: as C++ has short lambdas.

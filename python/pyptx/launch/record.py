@@ -85,6 +85,29 @@ def _add_map(made, name: str, tile: Tile, env: dict[str, int], box=None):
         raise LaunchValueError(f"{name}: {error}") from None
 
 
+def _add_tensor(made, specialisation, name: str, sizes: Mapping[str, int], parameter: bool = True):
+    options, signature = specialisation.options, specialisation.signature
+    index, tile = signature.tensors.index(name), signature.tiles.get(name)
+    if tile is None:
+        raise TypeError(
+            f"kernel {signature.name}: no Tile in in_specs or out_specs says what {name} is; "
+            "a number of the body is a parameter behind a `*`, or of raw_params"
+        )
+    is_output = index >= len(signature.inputs)
+    made.tensor(
+        name,
+        element_of(tile),
+        [sizes.get(size, size) for size in tile.shape],
+        output=is_output,
+        parameter=parameter,
+        column_major=tile.layout is Layout.COL and tile.rank > 1,
+        untyped=untyped(tile),
+        strided=not tile.packed,
+        alignment=tile.align,
+        written=tile.whole if is_output else name in options.mutates,
+    )
+
+
 def make_record(
     specialisation, sizes: Mapping[str, int], grid=None, boxes: Mapping[str, tuple] | None = None, first=None
 ):
@@ -107,39 +130,17 @@ def make_record(
     if first is not None:
         first(made)
 
-    def add_tensor(name: str, parameter: bool = True):
-        index, tile = signature.tensors.index(name), signature.tiles.get(name)
-        if tile is None:
-            raise TypeError(
-                f"kernel {signature.name}: no Tile in in_specs or out_specs says what {name} is; "
-                "a number of the body is a parameter behind a `*`, or of raw_params"
-            )
-        column = tile.layout is Layout.COL and tile.rank > 1
-        shape = [sizes.get(size, size) for size in tile.shape]
-        made.tensor(
-            name,
-            element_of(tile),
-            shape,
-            output=index >= len(signature.inputs),
-            parameter=parameter,
-            column_major=column,
-            untyped=untyped(tile),
-            strided=not tile.packed,
-            alignment=tile.align,
-            written=tile.whole if index >= len(signature.inputs) else name in options.mutates,
-        )
-
     known = {**specialisation.template, **sizes}
     for name in signature.tensors:
         if name not in signature.declared:
-            add_tensor(name)
+            _add_tensor(made, specialisation, name, sizes)
     for raw in options.declared:
         if raw.tensor and raw.array is not None:  # its tensor map, by value
-            add_tensor(raw.tensor, parameter=False)
+            _add_tensor(made, specialisation, raw.tensor, sizes, parameter=False)
             _add_map(made, raw.tensor, signature.tiles[raw.tensor], known, (boxes or {}).get(raw.tensor))
             continue
         if raw.tensor:
-            add_tensor(raw.tensor)
+            _add_tensor(made, specialisation, raw.tensor, sizes)
             continue
         if raw.opaque or raw.array is not None:
             raise NotImplementedError(
