@@ -45,7 +45,7 @@ class Place(NamedTuple):
     holder: Any  # a dictionary, a cell, the environment, or what has the attribute
     key: str
     value: Any
-    # Where the object alone does not tell: what `Walk.content` says, or `_bytes_of` of a container.
+    # What `Walk.content` says, or `_bytes_of` of a container, where the object alone does not tell.
     content: str | bytes | None = None
 
     def now(self) -> Any:

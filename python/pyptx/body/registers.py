@@ -102,7 +102,7 @@ class _Source:
         self.parents: dict[ast.AST, ast.AST] = {}
         self.ends: dict[tuple[int, int], ast.AST] = {}  # calls and subscripts; no two of them end at one place
         self.spans: dict[tuple[int, int, int, int], ast.AST] = {}  # operators
-        # By themselves, as Python 3.11 has it, and by what they run over.
+        # By their own span, which Python 3.11 has, and by that of what they run over.
         self.loops: dict[tuple[int, int, int, int], ast.For] = {}
         self.bound: set[str] = set()
         self.modules: set[str] = set()  # names of pyptx.ptx

@@ -82,7 +82,7 @@ class Scopes:
 
     def __init__(self, function: Function):
         self.function = function
-        # Of the body and of each block in it, in the order of their braces: all of a block sees its labels.
+        # The labels of the body and of each block in it, in the order of their braces: all of a block sees its labels.
         self._labels: list[dict[str, Binding]] = [{}]
         blocks = [0]
         for each in function.body:

@@ -19,7 +19,7 @@ __all__ = ["ACTIVATIONS", "GATED", "activated"]
 # Tuples, because a list or dict, which can change, would be compared at each call of a kernel whose body reads it.
 ACTIVATIONS, GATED = ("relu", "gelu", "silu"), ("swiglu", "geglu")
 
-# By the type of the result.  The largest t (beyond, the result is relu(x)), and the coefficients of 1, t, t^2 ... in log2 Q(t), fitted over
+# For each type of the result: the largest t (beyond, the result is relu(x)), and the coefficients of 1, t, t^2 ... in log2 Q(t), fitted over
 # [0, 5], [0, 5.5] and [0, 6].
 GELU = {
     bf16: (13.0, (-1.00022834, -1.14778896, -0.466907355, -0.0463193968, 0.00529736196, -0.000269918858)),

@@ -7,21 +7,20 @@ import json
 import sys
 from collections.abc import Callable
 
-from pyptx.tools import files
+from pyptx.tools import files, words
 
 __all__ = ["add_commands"]
 
-Add, File = Callable[..., argparse.ArgumentParser], Callable[..., None]
+Add = Callable[..., argparse.ArgumentParser]
 
 
-def add_commands(add: Add, file: File) -> None:
-    """`add` makes a subcommand, `file` its FILE argument: those of __main__."""
-    for each in (_add_fmt, _add_lint, _add_diff, _add_stats):
-        each(add, file)
-    _add_lsp(add)
+def add_commands(add: Add) -> None:
+    """`add` makes a subcommand: that of __main__."""
+    for each in (_add_fmt, _add_lint, _add_diff, _add_stats, _add_lsp):
+        each(add)
 
 
-def _add_fmt(add: Add, file: File):
+def _add_fmt(add: Add):
     fmt = add(
         "fmt",
         _fmt,
@@ -29,7 +28,7 @@ def _add_fmt(add: Add, file: File):
         fails="with --check, a file would change; or a text is not PTX",
         examples=["a.ptx", "--diff a.ptx", "--write a.ptx b.ptx", "- < a.ptx"],
     )
-    file(fmt, nargs="+", dest="files")
+    words.file(fmt, nargs="+", dest="files")
     what = fmt.add_mutually_exclusive_group()
     what.add_argument("--write", action="store_true", help="write changed files back")
     what.add_argument("--check", action="store_true", help="name the files that would change")
@@ -39,7 +38,7 @@ def _add_fmt(add: Add, file: File):
     )
 
 
-def _add_lint(add: Add, file: File):
+def _add_lint(add: Add):
     lint = add(
         "lint",
         _lint,
@@ -47,7 +46,7 @@ def _add_lint(add: Add, file: File):
         fails="there is a warning, or a text is not legal",
         examples=["a.ptx", "--select dead-code,PTX6006 a.ptx", "--ignore launch-bounds --fix a.ptx", "--rules"],
     )
-    file(lint, nargs="*", dest="files")
+    words.file(lint, nargs="*", dest="files")
     lint.add_argument(
         "--select", type=_words, default=[], metavar="RULES", help="apply only these: codes, names, or all"
     )
@@ -57,7 +56,7 @@ def _add_lint(add: Add, file: File):
     lint.add_argument("--rules", action="store_true", help="list the rules")
 
 
-def _add_diff(add: Add, file: File):
+def _add_diff(add: Add):
     diff = add(
         "diff",
         _diff,
@@ -66,13 +65,13 @@ def _add_diff(add: Add, file: File):
         examples=["a.ptx a.ptx", "--all --width 200 a.ptx a.ptx"],
     )
     for name in ("file", "other"):
-        file(diff, dest=name)
+        words.file(diff, dest=name)
     diff.add_argument("--all", action="store_true", help="also show lines that are the same")
     diff.add_argument("--width", type=int, default=160, metavar="N", help="columns; default: 160")
     diff.add_argument("--sass", action="store_true", help="compare their machine code")
 
 
-def _add_stats(add: Add, file: File):
+def _add_stats(add: Add):
     stats = add(
         "stats",
         _stats,
@@ -80,7 +79,7 @@ def _add_stats(add: Add, file: File):
         fails="a text is not legal",
         examples=["a.ptx", "--format json a.ptx"],
     )
-    file(stats, nargs="+", dest="files")
+    words.file(stats, nargs="+", dest="files")
     stats.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
 

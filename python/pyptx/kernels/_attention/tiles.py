@@ -99,7 +99,7 @@ class Tiles:
                 two, place = of_pairs.divided((turn >> 1) * step + first)
                 ptx.inst.selp.u32(back, self.row_tiles - 1 - place, place, odd)
                 ptx.inst.add.u32(head, two << 1, turn & 1)
-                # Of an odd number the last head is a pair with itself.
+                # If the number of heads is odd, the last one is a pair with itself.
                 ptx.inst.min.u32(head, head, self.B * self.H - 1)
             with ptx.else_():
                 found = self._of_round(turn * step + apply(u32, ptx.inst.selp.u32, other, first, odd))

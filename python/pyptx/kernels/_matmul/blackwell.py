@@ -316,7 +316,7 @@ class Product:
             ptx.cp.async_.bulk.commit_group()
 
     def stage(self, words: list, buffer: int, number: int):
-        # Of an odd number of parts, the tile before ended with this buffer.
+        # If the number of parts is odd, the tile before ended with this buffer.
         alone = number == 0 and self.columns // self.chunk % 2
         with ptx.if_(self.lane == 0):  # the copy that read this buffer last
             ptx.cp.async_.bulk.wait_group(0 if alone else 1, read=True)

@@ -323,9 +323,9 @@ OF_BLOCKS = (
     (Config(128, 64, 8, swing=False), 0.25, 1.5),
     (Config(64, 128, 8, consumers=1, swing=False), 0.24, 1.5),
 )
-# Of up to 16 and up to 32 rows of each matrix of a batch.
+# Tiles for up to 16 and for up to 32 rows of each matrix of a batch.
 OF_LINES = Config(128, 16, 10, turned=True, l2="64B"), Config(128, 32, 9, turned=True, l2="64B")
-# Of 64 rows, and of 128.
+# Tiles of 64 rows, and of 128, that fill the GPU once.
 ONCE = (
     (Config(64, 48, 12, consumers=1, ahead=AHEAD), Config(64, 112, 8, consumers=1, ahead=AHEAD)),
     (Config(128, 48, 8, ahead=AHEAD), Config(128, 112, 5, ahead=AHEAD), Config(128, 224, 3, ahead=AHEAD)),
@@ -531,7 +531,7 @@ def grouped_kernel(
             )
         )
         c = with_beside(c, k * kind.bits // 8, epilogue)
-        # To fill the rows behind with zeros takes a copy longer than to copy B.
+        # A copy of A that fills the rows behind with zeros takes longer than that of B.
         if not masked and t <= 56 and c.bm == 64:
             c = replace(c, lines=-(-t // 8) * 8)
         if not b_k_major:  # of whose lines a tile has 128 to 512 bytes

@@ -38,7 +38,8 @@ SHALLOW = 1.04, 0.13  # with but three stages: how much longer a step takes; mic
 # the 64.
 SHARING = {1: (1.0, 1.0), 2: (0.944, 1.008), 4: (0.842, 0.831), 8: (0.803, 0.831)}
 SQUARE = 0.909  # of 2 x 2 CTAs with tiles of 64 rows
-# Where tiles of 64 rows lie along the longer side of the matrix, what is larger is read more often: of pairs, and of wide tiles.
+# How much longer it takes where tiles of 64 rows lie along the longer side of the matrix, so that the larger operand is read more often: for pairs, and
+# for wide tiles.
 CROSSED, ACROSS = 1.189, 1.05
 # Microseconds: of a product besides; by the rows and columns of its first tile; of a wave, by the rows of its tiles; of 64 rows of a part of a tile
 # that is stored; of a wave of clusters; of clusters that have one tile.

@@ -163,7 +163,7 @@ class Tensor:
         self.high, self.eights = cut.bm // cut.down // 16, cut.bn // cut.across // 8  # of 16 rows, 8 columns, of a warp
         self.acc_type = s32 if a.dtype == s8 else f32
         self.stage_bytes = a.bytes + b.bytes
-        # Of the staged result: no two threads of a warp meet in a bank.
+        # The pitch of the staged result: no two threads of a warp meet in a bank.
         self.pitch = self.columns * out.bits // 8 + WORD
         self.room = max(cut.stages * self.stage_bytes, cut.bm * self.pitch)
 

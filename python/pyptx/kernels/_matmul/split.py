@@ -18,7 +18,7 @@ from pyptx.types import PtxType, f32, u8, u32, u64
 
 __all__ = ["Split", "split_kernel", "sums_kernel"]
 
-# Of a CTA of the second kernel; parts that one of them adds up, where there are not too many.
+# Threads of a CTA of the second kernel; parts that one CTA adds up, where there are not too many.
 SUMS_THREADS, EACH = 256, 8
 
 

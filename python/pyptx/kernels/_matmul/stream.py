@@ -518,7 +518,7 @@ def stream_kernel(
     # Numbers, because an object that `grid` reads would be compared at each call.
     ctas, most = c.parts * c.share, None if c.once else c.resident * CLUSTERS[c.share]
     across = c.bn * c.share
-    # Of narrow tiles of many rows that was measured to take 0.5 to 1 % longer.
+    # For narrow tiles of many rows, this was measured to take 0.5 to 1 % longer.
     is_read_once = c.rows <= 64 or (c.rows <= 128 and (c.bn > 64 or not b_k_major))
     # Without a bound ptxas spills what a few of these need, to keep to 96 registers.
     bound = (("minnctapersm", (c.resident,)),) if dtype == f32 and not b_k_major else ()

@@ -53,7 +53,7 @@ OF_WARP, OF_WARP_READING = 3072, 5120
 EDGES = 64  # elements of a row, from which on vectors of memory are worth it; twice as many where rows are written, too
 OWN, OWN_OF_F32 = 96, 64  # elements of a row that a thread has for itself, at most
 SOME_OWN = (48, 64)  # the same of some rows together, of which several matrices are read, or one
-# Of workers: see _rows/waves.py.  TWO_WAVES stands in for the first two where three waves have too many sums.
+# Turns left to waves of workers (_rows/waves.py).  TWO_WAVES stands in for the first two where three waves have too many sums.
 TWO_WAVES, LAST_WAVE = (64, 6), (64, 3)
 MANY = 2**26  # bytes of a matrix, from which on there are waves of workers; smaller ones stay in L2
 MOST_SUMS = 0.05  # bytes of sums, as a part of those of rows, up to which there are waves
@@ -393,7 +393,7 @@ class Split:
         crowd = self.crowd(types)
         if type(rows) is not int:
             return crowd
-        # Of a column, the f32 of each worker is written and read; beside what is read of each row half as much is written.
+        # Each worker writes an f32 for each column, which is read again; of each row half as much is written as is read.
         most = MOST_SUMS * rows * 1.5 * sum(each.bits for each in types) / 64 if summed else math.inf
         for waves in range(len(self.waves), 1, -1):
             if rows * self.n * types[0].bits // 8 >= MANY and waves * crowd <= most:
