@@ -52,22 +52,11 @@ def gradient(
         return in_one(small_kernel(dtype, Small(width, *small, right, left, softcap)))
     masks = {"right": right, "left": left, "softcap": softcap, "ragged": ragged}
     wide = width > 128 or not square or mma
-    if mma:
-        over_keys = by_heads(dtype, MmaKeys(width, of_values=values, **masks), by_mma)
-    elif wide:
-        over_keys = by_heads(dtype, Wide(width, of_values=values, **masks), wide_kernel)
-    else:
-        over_keys = by_heads(
-            dtype, Backward(width, 64 if width == 128 else 128, dq=not deterministic, **masks), by_keys
-        )
     adds = not wide and not deterministic
+    over_keys = keys_function(dtype, width, values, masks, adds, wide, mma)
     prepare, of_sinks = prepare_kernel(dtype, values, adds, ragged), sinks_kernel()
     finish = finish_kernel(dtype, width, ragged) if adds else None
-    if mma:
-        of_queries = MmaQueries.of(width, values, **masks)
-    else:
-        of_queries = QueryGradient(width, values, {64: 128, 128: 96}.get(width, 64), **masks)
-    over_queries = None if adds else (mma_dq_kernel if mma else by_queries)(dtype, of_queries)
+    of_queries, over_queries = (None, None) if adds else queries_function(dtype, width, values, masks, mma)
 
     @functools.cache
     def without_adding():
@@ -98,6 +87,24 @@ def gradient(
         return dq, dk, dv, *of_them
 
     return attention_gradient
+
+
+def keys_function(dtype, width: int, values: int, masks: dict, adds: bool, wide: bool, mma: bool):
+    """The function to dk and dv, which adds dq to memory if it `adds`."""
+    if mma:
+        return by_heads(dtype, MmaKeys(width, of_values=values, **masks), by_mma)
+    if wide:
+        return by_heads(dtype, Wide(width, of_values=values, **masks), wide_kernel)
+    return by_heads(dtype, Backward(width, 64 if width == 128 else 128, dq=adds, **masks), by_keys)
+
+
+def queries_function(dtype, width: int, values: int, masks: dict, mma: bool) -> tuple:
+    """(how tiles are cut, the function to dq)."""
+    if mma:
+        cut = MmaQueries.of(width, values, **masks)
+        return cut, mma_dq_kernel(dtype, cut)
+    cut = QueryGradient(width, values, {64: 128, 128: 96}.get(width, 64), **masks)
+    return cut, by_queries(dtype, cut)
 
 
 def by_keys(dtype, cut: Backward):

@@ -151,22 +151,7 @@ class Product:
             self.arrived = smem.mbarrier(c.consumers * (self.columns // self.chunk))
         thread = reg.from_(ptx.special.tid.x(), u32)
         warpgroup = thread >> 7
-        with ptx.if_(thread == 32):
-            fetch_maps((*self.maps, self.residual_map) if self.residual_copied else self.maps)
-        with ptx.if_(thread == 0):
-            for stage in range(c.stages):
-                ptx.mbarrier.init(self.full[stage], 1)
-                ptx.mbarrier.init(self.empty[stage], (c.cm + c.cn - 1) * c.consumers * WARPS)
-            if self.residual_copied:
-                for part in range(c.consumers * (self.columns // self.chunk)):
-                    ptx.mbarrier.init(self.arrived[part], 1)
-            ptx.fence.mbarrier_init()
-        if self.behind:
-            self.clear_behind(thread)
-        if c.cm * c.cn > 1:
-            ptx.cluster.sync()
-        else:
-            ptx.bar.sync(0)
+        self.set_up(thread)
         if c.ahead:
             with ptx.if_(thread == 0):
                 self.fetch_ahead()
@@ -196,6 +181,26 @@ class Product:
         if c.ctas > 1:
             ptx.cluster.sync()  # others may still read this CTA's memory, or arrive at its barriers
         ptx.ret()
+
+    def set_up(self, thread):
+        """Fetches tensor maps, makes mbarrier objects, and waits until all threads of the cluster see them."""
+        c = self.c
+        with ptx.if_(thread == 32):
+            fetch_maps((*self.maps, self.residual_map) if self.residual_copied else self.maps)
+        with ptx.if_(thread == 0):
+            for stage in range(c.stages):
+                ptx.mbarrier.init(self.full[stage], 1)
+                ptx.mbarrier.init(self.empty[stage], (c.cm + c.cn - 1) * c.consumers * WARPS)
+            if self.residual_copied:
+                for part in range(c.consumers * (self.columns // self.chunk)):
+                    ptx.mbarrier.init(self.arrived[part], 1)
+            ptx.fence.mbarrier_init()
+        if self.behind:
+            self.clear_behind(thread)
+        if c.cm * c.cn > 1:
+            ptx.cluster.sync()
+        else:
+            ptx.bar.sync(0)
 
     def clear_behind(self, thread):
         """Zeros in the rows of A that are not copied."""

@@ -447,6 +447,23 @@ def wide_cut(a_width: int, b_width: int, epilogue: Epilogue) -> Cut:
     return Cut(across=4 if few else 2)
 
 
+def grid_of(rows: int, columns: int, apart: int, batched: bool, grouped: bool, parted: bool, parts: bool):
+    """The grid of tiles of so many rows and columns, `apart` to a CTA: a function of the symbols that the tensors have.  It reads numbers, because an object
+    would be compared at each call."""
+
+    def grid(M, N, L=1, E=0):
+        tiles = (-(-M // rows) + E) * -(-N // columns) * L
+        return (-(-tiles // apart), 1, 1)
+
+    if parts:
+        return lambda M, N, P: grid(M, N, P)
+    if parted:
+        return lambda M, N, E: grid(M, N, E)
+    if grouped:
+        return lambda M, N, E: grid(M, N, 1, E)
+    return (lambda M, N, L: grid(M, N, L)) if batched else lambda M, N: grid(M, N)
+
+
 @functools.cache
 def mma_kernel(
     dtype: PtxType,
@@ -479,8 +496,6 @@ def mma_kernel(
     a = Matrix(dtype, a_k_major, a_width, cut.bm, cut.deep)
     b = Matrix(dtype, b_k_major, b_width, cut.bn, cut.deep, epilogue.gated)
     body = Tensor(a, b, cut, out, epilogue, batched, grouped, masked, parted, parts)
-    # Numbers, because an object that `grid` reads would be compared at each call.
-    rows, columns, apart = cut.bm, body.columns, cut.apart
     batch = ("L",) if batched else ()
 
     def tile(matrix, rows, lead):
@@ -488,27 +503,14 @@ def mma_kernel(
         shape = (*rows, "K") if matrix.k_major else ("K", *rows)
         return Tile(*lead, *shape, matrix.dtype, align=matrix.width if matrix.width >= 4 else 0)
 
-    def grid(M, N, L=1, E=0):
-        tiles = (-(-M // rows) + E) * -(-N // columns) * L
-        return (-(-tiles // apart), 1, 1)
-
     # Two CTAs share a multiprocessor, if their values fit into its registers; of one stage, as many as there are registers for.
     two = cut.threads <= 128 or (min(a_width, b_width) == 16 and dtype != f32 and epilogue.scales != "block")
     together = 2 if two else 1
     if cut.stages == 1 and min(a_width, b_width) >= 8 and dtype.bits >= 16:
-        together = (at_once(cut) if epilogue == NOTHING else 512) // (cut.threads * apart)
+        together = (at_once(cut) if epilogue == NOTHING else 512) // (cut.threads * cut.apart)
     more = epilogue.tiles(batch, grouped)
-    grids = lambda M, N: grid(M, N)  # noqa: E731
-    if batched:
-        grids = lambda M, N, L: grid(M, N, L)  # noqa: E731
-    if grouped:
+    if grouped or parted:
         more["OFFS"] = Tile("E", s32)
-        grids = lambda M, N, E: grid(M, N, 1, E)  # noqa: E731
-    if parted:
-        more["OFFS"] = Tile("E", s32)
-        grids = lambda M, N, E: grid(M, N, E)  # noqa: E731
-    if parts:
-        grids = lambda M, N, P: grid(M, N, P)  # noqa: E731
     return kernel(
         in_specs=(tile(a, "M", batch), tile(b, "N", ("E",) if grouped else batch), *more.values()),
         out_specs=(Tile(*(("E",) if parted else ("P",) if parts else batch), "M", "N", out, whole=not grouped),),
@@ -516,8 +518,8 @@ def mma_kernel(
             ("u32", name)
             for name in ("M", "N", "K", *batch, *(("E",) if grouped or masked else ("P",) if parts else ()))
         ],
-        grid=grids,
-        block=(cut.threads * apart, 1, 1),
+        grid=grid_of(cut.bm, body.columns, cut.apart, batched, grouped, parted, parts),
+        block=(cut.threads * cut.apart, 1, 1),
         reqntid=True,
         raw_directives=(("minnctapersm", (together,)),),
         batch="L" if batched else "M" if a_k_major and not (grouped or parts) and epilogue.scales != "block" else None,
