@@ -1,5 +1,5 @@
-"""`RowFunction`: a function of tensors whose last dimension is a row.  It has a kernel for each combination of element types, gives the one that fits
-the tensors of a call what it takes, and gives the results the shape of the call.  What the kernels do is none of its business: _rows/ has their parts."""
+"""`RowFunction`: a function of tensors whose last dimension is a row.  It has a kernel for each combination of element types.  A call gives the kernel that
+fits its tensors what that takes, and gives the results the shape that the caller expects.  What kernels do is not said here: _rows/ has their parts."""
 
 import functools
 import math
@@ -27,8 +27,6 @@ FEW_ROWS = ((16, 65536), (OWN, 8192))
 # Elements up to which a matrix has rows of so few that a thread has one vector, or two: more take long to compute.
 SMALL, PIECE = 2**21, 16
 
-# What a tensor is to the kernel: a matrix; a vector with one element for each row, or for each column, or with all elements of the tensor, whatever its
-# shape; or the tensor as it is.
 ROLES = ROWS, EACH_ROW, VECTOR, LINE, WHOLE = "rows", "each row", "vector", "line", "whole"
 
 
@@ -37,7 +35,8 @@ class Argument:
     """A tensor that a function over rows takes.
 
     name: what messages call it.
-    role: one of ROLES.
+    role: what it is to the kernel.  "rows": a matrix.  "each row", "vector": a vector with one element for each row, or for each column.  "line": a vector of
+        all elements, whatever the tensor's shape.  "whole": the tensor as it is.
     types: the legal ones, by the names of frameworks.
     needed: whether it may not be None; not looked at behind one that may.
     saved: whether the backward takes it.
@@ -83,7 +82,7 @@ class RowFunction(_core.Choice):
         self.saved_results, self.float32, self.told = saved_results, float32, told
         # What calls read, as few constants: torch.compile compares them at every call.
         self.names, self.roles = [each.name for each in arguments], tuple([each.role for each in arguments])
-        self.rows = self.roles.count(ROWS)
+        self.rows, self.has_lines = self.roles.count(ROWS), LINE in self.roles
         self.needed = next((at for at, each in enumerate(arguments) if not each.needed), len(arguments))
         self.made = functools.cache(functools.partial(self._made, make))
         self.run_for = functools.cache(self._run_for)
@@ -152,15 +151,18 @@ class RowFunction(_core.Choice):
         wide = has_clusters(tensors[0])
         if traced:
             options = {key: value if self.defaults[key] is None else constant(value) for key, value in options.items()}
-            return self._run(self._for_compiler(dtypes, wide, out is None), tensors, out, options, traced)
+        # A default is a number of the program to torch.compile(dynamic=True); the kernel's own is a constant.
+        named = {key: value for key, value in options.items() if value != self.defaults[key]}
+        if traced:
+            return self._run(self._for_compiler(dtypes, wide, out is None), tensors, out, named, traced)
         if out is not None:
             check_type_of_out(self.called, self.run_for(dtypes, wide, False), out)
         recorded = out is None and _core.are_recorded(tuple([each for each in tensors if each is not None]))
         if way := self._lies(tensors, out, recorded):
-            call = functools.partial(self._run_apart, way, dtypes, wide, tensors, out, options)
+            call = functools.partial(self._run_apart, way, dtypes, wide, tensors, out, named)
         else:
             run = self.run_for(dtypes, wide, out is None, "", 0, self._are_few(tensors[0].shape))
-            call = functools.partial(self._run, run, tensors, out, options)
+            call = functools.partial(self._run, run, tensors, out, named)
         if recorded:
             return call(keep=functools.partial(self._keep, tensors, given))
         return _core.remember_launches(self, tuple(tensors), out, given, call)
@@ -185,15 +187,17 @@ class RowFunction(_core.Choice):
             function = functools.partial(recorded, run.of_torch, named)
             _core.remember_derivative(self, tuple(tensors), options, function, there)
 
-    def _run(self, run, tensors, out, options, traced=False, keep=None):
+    def _run(self, run, tensors, out, named: dict, traced=False, keep=None):
         shape = tensors[0].shape
         columns = shape[-1] if traced else self._columns(tensors, recorded=keep is not None)
-        named = self._changed(options)
-        as_it_is = not self.flattens or (len(shape) == 2 and columns == shape[-1])
-        there = [
-            (role, dense(each, traced)) for role, each in zip(self.roles, tensors, strict=False) if each is not None
-        ]
-        given = [each if as_it_is and role != LINE else flat(role, each, shape, columns) for role, each in there]
+        as_it_is = (len(shape) == 2 and columns == shape[-1]) or not self.flattens
+        given = [dense(tensor, traced) for tensor in tensors if tensor is not None]
+        if not as_it_is or self.has_lines:
+            roles = [role for role, tensor in zip(self.roles, tensors, strict=False) if tensor is not None]
+            given = [
+                each if as_it_is and role != LINE else flat(role, each, shape, columns)
+                for role, each in zip(roles, given, strict=True)
+            ]
         if keep is not None:
             keep(run, given, named)
         if out is None:
@@ -207,10 +211,6 @@ class RowFunction(_core.Choice):
         width = columns if out.shape == shape else out.shape[-1]  # of halves, the result is narrower
         run(*given, out=place if as_it_is else viewed(place, rows, width), **named)
         return out if place is out else copied_to(self.called, out, place)
-
-    def _changed(self, options) -> dict:
-        """The options that are not the kernel's own constants: a default is a number of the program to torch.compile(dynamic=True)."""
-        return {key: value for key, value in options.items() if value != self.defaults[key]}
 
     def _shaped(self, result, shape):
         """The results for rows of a shape: one element for each row, or rows, that may have another number of columns unless they were cut anew."""
@@ -253,7 +253,7 @@ class RowFunction(_core.Choice):
             return "apart"
         return "packed" if recorded and len(shape) > 2 and can_lie_apart(shape) else ""
 
-    def _run_apart(self, way: str, dtypes, wide: bool, tensors, out, options, keep=None):
+    def _run_apart(self, way: str, dtypes, wide: bool, tensors, out, named: dict, keep=None):
         """What `_run` does, for tensors that lie so; the kernels have their leading dimensions."""
         matrices = [(laid if way == "apart" else packed)(each) for each in tensors[: self.rows]]
         others = [
@@ -264,8 +264,8 @@ class RowFunction(_core.Choice):
         if out is not None and not (in_place(out) and all(has_memory_apart(out, each) for each in given)):
             place = None
         run = self.run_for(dtypes, wide, out is None, way, len(matrices[0].shape))
-        named = self._changed(options)
-        named |= scalars_of(getattr(run, "forward_kernel", run), given, () if place is None else (place,), **named)
+        scalars = scalars_of(getattr(run, "forward_kernel", run), given, () if place is None else (place,), **named)
+        named = named | scalars
         if keep is not None:
             keep(run, given, named)
         if out is None:
