@@ -9,7 +9,7 @@ from pyptx.kernels._checks import check_arrays
 from pyptx.kernels._keywords import Nothing, Unpack, no_such_argument
 from pyptx.kernels._matmul.arguments import check_ends, check_groups, check_one_matrix, width_of
 from pyptx.kernels._matmul.choice import grouped_kernel, parted_kernel
-from pyptx.kernels._memory import copied_to, dense
+from pyptx.kernels._memory import copied_to, dense, packed_array
 from pyptx.kernels._remembered import Remembered
 from pyptx.kernels._target import on_gpu
 from pyptx.kernels._types import type_name
@@ -74,7 +74,7 @@ def grouped(a, b, offs, counts, scale_a, scale_b, out, *, activation):
     (experts, k, _), a = b.shape, a.reshape(-1, a.shape[-1])
     if scale_a is not None:
         scale_a = scale_a.reshape(-1, scale_a.shape[-1])
-        b_k_major, b, scales = True, packed(b.swapaxes(1, 2)), (scale_a, scale_b)
+        b_k_major, b, scales = True, packed_array(b.swapaxes(1, 2)), (scale_a, scale_b)
     if columns != b.shape[1 if b_k_major else 2]:
         b = b.reshape((experts, 2, columns, k) if b_k_major else (experts, k, 2, columns))
     jax = sys.modules.get("jax")
@@ -176,7 +176,3 @@ def differentiable_parts(kernel):
         return tuple(jnp.where(own, each, jnp.zeros((), each.dtype)) for each in (da, dg))
 
     return differentiable_kernel(kernel, backward, num_grad_inputs=2)
-
-
-def packed(array):
-    return array.copy() if hasattr(array, "flags") else array

@@ -127,7 +127,7 @@ def lies_in_columns(x, dim: int) -> bool:
     """Whether x is packed, and the elements of `dim` do not lie side by side."""
     if spelled(getattr(x, "dtype", None)) not in TYPES or 0 in x.shape or math.prod(x.shape[dim + 1 :]) == 1:
         return False
-    return is_packed(x)
+    return has_no_gaps(x)
 
 
 def fits_tiles(x, dim: int) -> bool:
@@ -146,7 +146,7 @@ def of_three(shape, dim: int) -> tuple:
     return math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
 
 
-def is_packed(x) -> bool:
+def has_no_gaps(x) -> bool:
     if hasattr(x, "is_contiguous"):
         return x.is_contiguous()
     flags = getattr(x, "flags", None)
@@ -205,7 +205,7 @@ def over_rows(name: str, functions, x, dim: int, dtype, out):
     its, wide = spelled(getattr(x, "dtype", None)), False
     if dtype is None and out is None and widened_by_autocast(x):
         dtype = "float32"
-    inside, plain = dim % rank, out is None or (is_packed(out) and (compiling(x) or begins_at(out, 16)))
+    inside, plain = dim % rank, out is None or (has_no_gaps(out) and (compiling(x) or begins_at(out, 16)))
     if dtype is None and plain and lies_in_columns(x, inside) and (fits_tiles(x, inside) or fills_gpu(x, inside)):
         return over_columns(name, x, inside, out)
     x = last(x, dim)
