@@ -240,6 +240,8 @@ def test_workspaces_that_are_none():
         peers.Workspace([good[0], good[1][:-1]], 0, ROOM)
     with pytest.raises(LaunchValueError, match="workspace of rank 0"):
         peers.Workspace([torch.zeros(len(good[0])), good[1]], 0, ROOM)
+    with pytest.raises(LaunchValueError, match="elements of int32 for room=.*, not .*uint32"):
+        peers.Workspace([good[0].view(torch.uint32), good[1]], 0, ROOM)
 
 
 def test_nothing_is_summed_without_a_launch():
