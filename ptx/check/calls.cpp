@@ -1,5 +1,7 @@
 // Calls and brx.idx: what is called, with what, and the tables and prototypes of indirect ones (manual 9.7.12, 11.3).
 #include <algorithm>
+#include <unordered_set>
+#include <utility>
 
 #include "ptx/base/text.h"
 #include "ptx/check/detail/module.h"
@@ -23,8 +25,8 @@ struct Call {
 
 class Calls {
  public:
-  Calls(const ir::Function& function, const Symbols& symbols, Diagnostics& found)
-      : function_(function), symbols_(symbols), found_(found) {}
+  Calls(const ir::Function& function, const Symbols& symbols, bool abi, Diagnostics& found)
+      : function_(function), symbols_(symbols), found_(found), abi_(abi) {}
 
   void instruction(const ir::Instruction& i, std::uint32_t statement, const Place& place) {
     statement_ = statement, place_ = &place;
@@ -149,11 +151,38 @@ class Calls {
     if (symbol && !is_argument(*symbol))
       return refuse(name, ": ", what, ' ', i + 1, " is `", ir::to_string(function_, o),
                     "`; an argument is a register, a constant or a .param variable that the body declares");
-    if (o.kind == Operand::Kind::sink && what == "argument")
+    const bool result = what == "result";
+    if (o.kind == Operand::Kind::sink && !result)
       return refuse(name, ": argument ", i + 1, " is the sink `_`, which stands for results alone");
+    if (!is_whole(o) || (result && is_number(o)))
+      return refuse(name, ": ", what, ' ', i + 1, " is `", ir::to_string(function_, o),
+                    "`; it must be a whole register, ", result ? "`_`" : "a constant",
+                    " or a .param variable that the body declares");
+    if (abi_ && too_small(formal))
+      return refuse(name, ": ", what, ' ', i + 1, " is passed as .", isa::info(formal.type).name,
+                    "; functions pass no predicates, and integers of 8 and 16 bits as .b8 and .b16");
     if (fits(o, formal)) return;
     refuse(name, ": ", what, ' ', i + 1, " is `", ir::to_string(function_, o), "`, which is not passed as .",
            isa::info(formal.type).name, formal.dims.empty() ? "" : "[]");
+  }
+
+  static bool is_number(const Operand& o) {
+    using Kind = Operand::Kind;
+    return o.kind == Kind::integer || o.kind == Kind::f32 || o.kind == Kind::f64 || is_warp_size(o);
+  }
+  // Neither v.x, -r, r+1, nor {r, s}.
+  static bool is_whole(const Operand& o) {
+    using Kind = Operand::Kind;
+    if (o.kind == Kind::reg) return o.component == 0xff && !o.negated && !o.minus;
+    return o.kind == Kind::symbol || o.kind == Kind::sink || o.kind == Kind::special || is_number(o);
+  }
+  // The assembler says so of the module, without a line: "In ABI compilation, passing predicate, 8-bit and 16-bit
+  // parameters to device functions is not supported".
+  static bool too_small(const Variable& formal) {
+    const isa::TypeInfo& type = isa::info(formal.type);
+    const bool integer = type.kind == isa::TypeKind::signed_ || type.kind == isa::TypeKind::unsigned_;
+    return formal.dims.empty() && formal.vector == 1 &&
+           (type.kind == isa::TypeKind::predicate || (integer && type.bits < 32));
   }
 
   static bool is_argument(const Symbol& symbol) {
@@ -191,6 +220,7 @@ class Calls {
   const ir::Function& function_;
   const Symbols& symbols_;
   Diagnostics& found_;
+  bool abi_;
   std::uint32_t statement_ = 0;
   const Place* place_ = nullptr;
 };
@@ -217,15 +247,65 @@ void check_tables(const ir::Function& function, const Symbols& symbols, Diagnost
 
 }  // namespace
 
-void check_calls(const ir::Function& function, const Symbols& symbols, Diagnostics& found) {
+namespace {
+
+// The .param variables of the body that calls write, and loads of others (manual 7.1).
+class Results {
+ public:
+  Results(const ir::Function& function, const Symbols& symbols) : function_(function), symbols_(symbols) {}
+
+  // Each instruction of the body, in turn.
+  void instruction(const ir::Instruction& i, std::uint32_t statement) {
+    const auto operands = function_.operands_of(i);
+    if (i.mnemonic->is(isa::Trait::calls) && operands[0].kind == Operand::Kind::list) {
+      for (const Operand& o : function_.children(operands[0])) written_.insert(variable(o, statement));
+    }
+    if (operands.size() != 2 || operands[1].kind != Operand::Kind::address || i.match->space() == isa::Space::generic)
+      return;
+    const Variable* read = variable(function_.children(operands[1])[0], statement);
+    if (read) loads_.emplace_back(read, statement);
+  }
+  void tell(Diagnostics& found) const {
+    for (const auto& [read, statement] : loads_) {
+      if (!written_.contains(read))
+        found.emplace_back(
+            Code::wrong_arguments, function_.body[statement].place,
+            cat("no call of this function writes `", read->name.view(), "`; a .param variable of the body ",
+                "passes one argument or result and stores nothing, which .local variables do"));
+    }
+  }
+
+ private:
+  const Variable* variable(const Operand& o, std::uint32_t statement) const {
+    const Symbol* symbol = o.kind == Operand::Kind::symbol ? symbols_.find(o.id, statement) : nullptr;
+    const bool of_body =
+        symbol && symbol->kind == Symbol::Kind::variable && symbol->variable->space == isa::Space::param;
+    return of_body ? symbol->variable : nullptr;
+  }
+
+  const ir::Function& function_;
+  const Symbols& symbols_;
+  std::unordered_set<const Variable*> written_;
+  std::vector<std::pair<const Variable*, std::uint32_t>> loads_;
+};
+
+}  // namespace
+
+void check_calls(const ir::Function& function, const Symbols& symbols, bool abi, Diagnostics& found) {
   check_tables(function, symbols, found);
-  Calls calls(function, symbols, found);
+  Calls calls(function, symbols, abi, found);
+  const bool passes = std::any_of(function.variables.begin(), function.variables.end(),
+                                  [](const Variable& v) { return v.space == isa::Space::param; });
+  Results results(function, symbols);
   for (std::size_t i = 0; i < function.body.size(); ++i) {
     const ir::Statement& s = function.body[i];
     if (s.kind != ir::Statement::Kind::instruction) continue;
     const ir::Instruction& instruction = function.instructions[s.index];
-    if (instruction.match) calls.instruction(instruction, static_cast<std::uint32_t>(i), s.place);
+    if (!instruction.match) continue;
+    calls.instruction(instruction, static_cast<std::uint32_t>(i), s.place);
+    if (passes) results.instruction(instruction, static_cast<std::uint32_t>(i));
   }
+  results.tell(found);
 }
 
 }  // namespace ptx::check

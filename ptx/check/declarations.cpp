@@ -12,6 +12,9 @@ namespace ptx::check {
 
 namespace {
 
+using ir::managed_since;
+using ir::open_parameter_since;
+using ir::pointer_since;
 using ir::unified_since;
 using ir::Variable;
 using isa::Space;
@@ -91,15 +94,24 @@ class Initializer {
   bool vector_ = false;
 };
 
-// What is no attribute in the text between the parentheses of .attribute(...), or nothing.
+// What is wrong in the text between the parentheses of .attribute(...), or nothing.
 std::string wrong_attribute(std::string_view text, bool of_function) {
-  for (std::size_t at = text.find('.'); at != text.npos; at = text.find('.', at + 1)) {
-    const std::string_view word = text.substr(at, text.find_first_of("(, \t", at) - at);
-    if (word == ".unified" || (word == ".managed" && !of_function)) continue;
-    return cat('`', word, "` is no attribute of a ",
-               of_function ? "function; it has .unified" : "variable; it has .managed and .unified");
+  int attributes = 0;
+  for (std::size_t at = text.find('.'); at != text.npos; at = text.find('.', at + 1), ++attributes) {
+    const std::size_t end = std::min(text.find_first_of("(, \t", at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    const bool unified = word == ".unified";
+    if (!unified && (word != ".managed" || of_function))
+      return cat('`', word, "` is no attribute of a ",
+                 of_function ? "function; it has .unified" : "variable; it has .managed and .unified");
+    const std::size_t open = std::min(text.find_first_not_of(" \t", end), text.size());
+    const std::string_view list = text.substr(open, text.find(')', open) - open);
+    const bool listed = list.starts_with('(');
+    if (unified && (!listed || std::count(list.begin(), list.end(), ',') != 1))
+      return "`.unified` takes the two halves of an identifier, .unified(uuid1, uuid2)";
+    if (!unified && listed) return "`.managed` takes no value";
   }
-  return {};
+  return of_function && attributes > 1 ? "a function has one attribute" : "";
 }
 
 // One declaration, wherever it stands. Each function appends at most what is wrong of its kind.
@@ -125,19 +137,24 @@ class DeclarationJudge {
     if (v_.type == Type::pred && v_.space != Space::reg) return refuse("a .pred variable can only be a register");
     const isa::TypeInfo& t = isa::info(v_.type);
     if (!t.declarable) return refuse("no variable is declared .", t.name, "; it takes bit types of that size");
-    if (v_.type == Type::b128 && !reaches(target_, b128_since)) lacks(b128_since, ".b128");
+    if (const auto* since = type_since(v_.type); since && !reaches(target_, *since)) lacks(*since, '.', t.name);
     if (v_.vector == 8 || t.bits * v_.vector > 128) refuse("a vector has 2 or 4 elements and at most 128 bits");
   }
 
   void linking() const {
     if (v_.linking.find(' ') != v_.linking.npos)
       refuse("a declaration takes only one of .extern, .visible, .weak and .common");
-    if (v_.linking == "common" && v_.space != Space::global) refuse("only .global variables can be .common");
+    if (v_.linking == "common" && (v_.space != Space::global || !v_.opaque.empty()))
+      refuse("only .global variables can be .common, and none of an opaque type");
     if (v_.attributes.empty()) return;
     if (const std::string wrong = wrong_attribute(v_.attributes, false); !wrong.empty()) return refuse(wrong);
-    const bool unified = v_.attributes.find(".unified") != v_.attributes.npos;
     if (v_.space != Space::global) return refuse("only .global variables take attributes");
-    if (unified && !reaches(target_, unified_since)) lacks(unified_since, ".unified");
+    attribute(".managed", managed_since);
+    attribute(".unified", unified_since);
+  }
+
+  void attribute(std::string_view word, const isa::Requirement& since) const {
+    if (v_.attributes.find(word) != v_.attributes.npos && !reaches(target_, since)) lacks(since, word);
   }
 
   void initial_value() const {
@@ -201,8 +218,14 @@ class DeclarationJudge {
   Diagnostics& found_;
 };
 
-void check_parameter(const ModuleTarget& target, const ir::Function& f, const Variable& v, bool last,
-                     Diagnostics& found) {
+// Of a function or of a .callprototype.
+struct Signature {
+  const std::vector<Variable>&returns, &parameters;
+  bool entry;
+  const Place& place;
+};
+
+void check_parameter(const ModuleTarget& target, const Signature& f, const Variable& v, bool last, Diagnostics& found) {
   const DeclarationJudge judge(target, v, f.place, found);
   judge.type();
   if (!v.linking.empty() || !v.initializer.empty() || v.count >= 0 || (v.space == Space::reg && !v.dims.empty()))
@@ -217,9 +240,21 @@ void check_parameter(const ModuleTarget& target, const ir::Function& f, const Va
   if (!v.opaque.empty() && !f.entry) judge.refuse("only an .entry takes parameters of type .", v.opaque);
   judge.sampler();
   if (!v.pointer.empty() && !f.entry) judge.refuse(".ptr is for parameters of an .entry");
+  if (!v.pointer.empty() && !target.has(pointer_since.version)) judge.lacks(pointer_since, ".ptr");
   if (v.dims.size() > 1) judge.refuse("a parameter can have only one dimension");
   if (!v.dims.empty() && v.dims[0] <= 0 && (f.entry || !last))
-    judge.refuse("only the last parameter of a .func may leave its size open");
+    return judge.refuse("only the last parameter of a .func may leave its size open");
+  if (!v.dims.empty() && v.dims[0] < 0 && !reaches(target, open_parameter_since))
+    judge.lacks(open_parameter_since, "a parameter of open size");
+}
+
+void check_signature(const ModuleTarget& target, const Signature& f, Diagnostics& found) {
+  for (const Variable& v : f.returns) check_parameter(target, f, v, false, found);
+  for (const Variable& v : f.parameters) check_parameter(target, f, v, &v == &f.parameters.back(), found);
+  const bool in_memory =
+      std::any_of(f.returns.begin(), f.returns.end(), [](const Variable& v) { return v.space == Space::param; });
+  if (f.returns.size() > 1 && in_memory)
+    found.emplace_back(Code::directive_value, f.place, "a function can return only one value in .param");
 }
 
 // Whether two parameters are passed alike.
@@ -318,14 +353,11 @@ void check_parameters(const ModuleTarget& target, const ir::Function& f, Diagnos
       refuse(Code::redeclared_name, "parameter `", v.name.view(), "` is declared twice");
     }
   }
-  for (const Variable& v : f.returns) check_parameter(target, f, v, false, found);
-  for (const Variable& v : f.parameters) check_parameter(target, f, v, &v == &f.parameters.back(), found);
-  if (f.returns.size() > 1 &&
-      std::any_of(f.returns.begin(), f.returns.end(), [](const Variable& v) { return v.space == Space::param; }))
-    refuse(Code::directive_value, "a function can return only one value in .param");
+  check_signature(target, {f.returns, f.parameters, f.entry, f.place}, found);
   if (f.linking.find(' ') != f.linking.npos || f.linking == "common")
     refuse(Code::directive_value, "a function takes only one of .extern, .visible and .weak");
   if (f.linking == "extern" && !f.declaration) refuse(Code::directive_value, "an .extern function cannot have a body");
+  if (!f.attributes.empty() && f.entry) return refuse(Code::directive_value, "an .entry has no attribute");
   if (!f.attributes.empty() && !reaches(target, unified_since))
     refuse(Code::needs_target, "`.unified` needs ", isa::to_string(unified_since));
   if (const std::string wrong = wrong_attribute(f.attributes, true); !wrong.empty())
@@ -338,8 +370,15 @@ void check_parameters(const ModuleTarget& target, const ir::Function& f, Diagnos
   if (size > most) refuse(Code::directive_value, "the parameters have ", size, " bytes; at most ", most);
 }
 
+void check_prototype(const ModuleTarget& target, const ir::Table& table, const Place& place, Diagnostics& found) {
+  check_signature(target, {table.returns, table.parameters, false, place}, found);
+}
+
 std::string_view disagreement(const ir::Function& a, const ir::Function& b) {
   if (a.entry != b.entry) return "once as an .entry and once as a .func";
+  if (!a.attributes.empty() && !b.attributes.empty() && a.attributes != b.attributes)
+    return "with another identifier of .unified";
+  if (!same_prototype_directives(a, b)) return "with another .noreturn, .abi_preserve or .abi_preserve_control";
   if (!same_parameters(a.returns, b.returns) || !same_parameters(a.parameters, b.parameters))
     return "with other parameters";
   if (a.linking != b.linking && !(a.linking == "visible" && b.linking.empty())) return "with another linkage";

@@ -3,7 +3,9 @@
 #include "ptx/isa/directives.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <set>
 
 #include "ptx/base/text.h"
 #include "ptx/check/detail/module.h"
@@ -66,21 +68,31 @@ bool is_value(const isa::FunctionDirective& row, std::string_view value) {
   return number && *number >= row.least && *number <= row.most;
 }
 
-void check_function_directive(const ModuleTarget& target, std::string_view text, const ir::Function& function,
+// What has directives: a function or a .callprototype.
+struct Owner {
+  const std::vector<std::string>& directives;
+  const std::vector<ir::Variable>& returns;
+  const Place& place;
+  bool entry = false, prototype = false;
+};
+
+void check_function_directive(const ModuleTarget& target, std::string_view text, const Owner& owner,
                               Diagnostics& found) {
   const std::string_view word = isa::first_word(text);
-  const Place& place = function.place;
+  const Place& place = owner.place;
   const auto refuse = [&](auto... what) {
     found.emplace_back(Code::directive_value, place, cat('`', word, "` ", what...));
   };
   if (word == ".pragma") {
-    if (!function.entry) return refuse("is legal only in a function's body, or in front of the body of an .entry");
+    if (!owner.entry) return refuse("is legal only in a function's body, or in front of the body of an .entry");
     return check_pragma(target, text, PragmaPlace::header, place, found);
   }
   if (word == ".maxnctapersm" && target.has({2, 1})) return refuse("ended with PTX 2.0; write .minnctapersm");
   const isa::FunctionDirective* row = isa::function_directive(word);
   if (!row) return;
-  if (row->on != On::both && (row->on == On::entry) != function.entry) {
+  if (owner.prototype && !row->prototype)
+    return refuse("is no directive of a .callprototype; it takes .noreturn, .abi_preserve and .abi_preserve_control");
+  if (row->on != On::both && (row->on == On::entry) != owner.entry) {
     return refuse("is for ", row->on == On::entry ? "an .entry" : "a .func");
   }
   check_gate(target, word, row->since, place, found);
@@ -104,15 +116,33 @@ void check_combinations(const ir::Function& function, Diagnostics& found) {
     pair.together ? refuse('`', pair.one, "` needs `", pair.other, "` beside it")
                   : refuse('`', pair.one, "` and `", pair.other, "` exclude each other");
   }
+  if (!function.declaration) return;
   for (const std::string& text : function.directives) {
     const isa::FunctionDirective* row = isa::function_directive(isa::first_word(text));
-    if (row && !row->repeats &&
-        &text != &*std::find_if(function.directives.begin(), function.directives.end(),
-                                [&](const std::string& t) { return isa::first_word(t) == row->word; })) {
-      refuse('`', row->word, "` stands twice");
-    }
+    if (row && !row->prototype) refuse('`', row->word, "` stands in front of a body, not in a declaration");
   }
-  if (count(function, ".noreturn") && !function.returns.empty()) refuse("a function with `.noreturn` returns no value");
+}
+
+const std::string* first_of(const std::vector<std::string>& directives, std::string_view word) {
+  const auto at = std::find_if(directives.begin(), directives.end(),
+                               [&](const std::string& text) { return isa::first_word(text) == word; });
+  return at == directives.end() ? nullptr : &*at;
+}
+
+void check_directives(const ModuleTarget& target, const Owner& owner, Diagnostics& found) {
+  const auto refuse = [&](auto... what) { found.emplace_back(Code::directive_value, owner.place, cat(what...)); };
+  const isa::FunctionDirective* before = nullptr;
+  for (const std::string& text : owner.directives) {
+    check_function_directive(target, text, owner, found);
+    const isa::FunctionDirective* row = isa::function_directive(isa::first_word(text));
+    if (row && before && !owner.entry && row->order < before->order)
+      refuse('`', row->word, "` stands in front of `", before->word, '`');
+    before = row;
+    if (row && row->prototype && first_of(owner.directives, row->word) != &text)
+      refuse('`', row->word, "` stands twice");
+  }
+  if (first_of(owner.directives, ".noreturn") && !owner.returns.empty())
+    refuse("a function with `.noreturn` returns no value");
 }
 
 }  // namespace
@@ -149,8 +179,21 @@ void check_pragma(const ModuleTarget& target, std::string_view text, PragmaPlace
 }
 
 void check_header(const ModuleTarget& target, const ir::Function& function, Diagnostics& found) {
-  for (const std::string& text : function.directives) check_function_directive(target, text, function, found);
+  check_directives(target, {function.directives, function.returns, function.place, function.entry}, found);
   check_combinations(function, found);
+}
+
+bool same_prototype_directives(const ir::Function& a, const ir::Function& b) {
+  const auto has = [](const ir::Function& f, const std::string& text) {
+    const isa::FunctionDirective* row = isa::function_directive(isa::first_word(text));
+    if (!row || !row->prototype) return true;
+    const std::string* other = first_of(f.directives, row->word);
+    return other && values_of(*other) == values_of(text);
+  };
+  const auto all_in = [&](const ir::Function& x, const ir::Function& y) {
+    return std::all_of(x.directives.begin(), x.directives.end(), [&](const std::string& text) { return has(y, text); });
+  };
+  return all_in(a, b) && all_in(b, a);
 }
 
 namespace {
@@ -175,6 +218,31 @@ void check_memory_per_cta(const ModuleTarget& target, const ir::Function& functi
 
 }  // namespace
 
+// 11.5.4: what is behind `inlined_at` is the place of a .loc above.
+void check_locations(const ir::Module& module, Diagnostics& found) {
+  using At = std::array<std::uint64_t, 3>;
+  std::set<At> above;
+  for (const ir::Function& function : module.functions) {
+    for (const ir::Statement& s : function.body) {
+      if (s.kind != ir::Statement::Kind::location) continue;
+      const ir::Location& location = function.locations[s.index];
+      if (!location.inlined.empty()) {
+        std::string_view rest = location.inlined;
+        At at{};
+        for (auto number = at.rbegin(); number != at.rend(); ++number) {
+          const std::size_t gap = rest.find_last_of(" \t\n");
+          *number = syntax::integer(rest.substr(gap + 1)).value_or(0);
+          rest = rest.substr(0, rest.find_last_not_of(" \t\n", gap) + 1);
+        }
+        if (!above.contains(at))
+          found.emplace_back(Code::directive_value, s.place,
+                             cat("`inlined_at ", at[0], ' ', at[1], ' ', at[2], "`: no .loc above has this place"));
+      }
+      above.insert({location.file, location.line, location.column});
+    }
+  }
+}
+
 void check_body_directives(const ModuleTarget& target, const ir::Function& function, Diagnostics& found) {
   check_memory_per_cta(target, function, found);
   for (const ir::Statement& s : function.body) {
@@ -185,11 +253,12 @@ void check_body_directives(const ModuleTarget& target, const ir::Function& funct
       check_pragma(target, text, function.entry ? PragmaPlace::kernel : PragmaPlace::function, s.place, found);
     }
     if (const auto* need = isa::body_directive(word)) check_gate(target, word, *need, s.place, found);
-    if (word != ".callprototype") continue;
-    for (std::size_t at = text.find('.', 1); at != text.npos; at = text.find('.', at + 1)) {
-      const std::string_view inner = isa::first_word(text.substr(at));
-      if (const auto* row = isa::function_directive(inner)) check_gate(target, inner, row->since, s.place, found);
-    }
+  }
+  for (const ir::Table& table : function.tables) {
+    if (table.kind != ir::Table::Kind::prototype) continue;
+    const Place& place = function.body[table.statement].place;
+    check_prototype(target, table, place, found);
+    check_directives(target, {table.directives, table.returns, place, false, true}, found);
   }
 }
 

@@ -162,10 +162,9 @@ void check_registers(const ModuleTarget& target, const ir::Function& function, c
     if (first.vector > 1 && first.type == isa::Type::pred) {
       found.emplace_back(Code::register_type, s.place, "there are no vectors of predicates");
     }
-    const bool knows = target.has(b128_since.version);
-    if (first.type == isa::Type::b128 && (!knows || !target.runs(b128_since))) {
-      found.emplace_back(knows ? Code::needs_target : Code::needs_version, s.place,
-                         cat("registers of .b128 need ", isa::to_string(b128_since)));
+    if (const auto* since = type_since(first.type); since && !(target.has(since->version) && target.runs(*since))) {
+      found.emplace_back(target.has(since->version) ? Code::needs_target : Code::needs_version, s.place,
+                         cat("registers of .", type, " need ", isa::to_string(*since)));
     }
     for (std::uint32_t r = 0; r < (declaration.range ? 1 : declaration.count); ++r) {
       const ir::Register& reg = function.registers[declaration.first + r];

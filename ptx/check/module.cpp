@@ -54,7 +54,12 @@ std::string_view undeclared(const Symbols& symbols, const ir::Function& function
   return {};
 }
 
-void check_body(const Symbols& symbols, const ModuleTarget& target, ir::Function& function, bool judged, bool once,
+struct How {
+  bool judged, once;  // check.h
+  bool abi;
+};
+
+void check_body(const Symbols& symbols, const ModuleTarget& target, ir::Function& function, How how,
                 Diagnostics& found) {
   std::set<std::string_view> told;
   for (const std::uint32_t at : symbols.duplicates()) {
@@ -74,19 +79,34 @@ void check_body(const Symbols& symbols, const ModuleTarget& target, ir::Function
     }
     if (s.kind != ir::Statement::Kind::instruction) continue;
     ir::Instruction& instruction = function.instructions[s.index];
-    if (judged && instruction.match && !mentions_name(function, function.operands_of(instruction))) continue;
+    if (how.judged && instruction.match && !mentions_name(function, function.operands_of(instruction))) continue;
     auto problem = check_instruction(target, function, instruction, s.place, &symbols, i);
     if (!problem) continue;
-    if (once && problem->code == Code::undefined_name &&
+    if (how.once && problem->code == Code::undefined_name &&
         !told.insert(undeclared(symbols, function, function.operands_of(instruction), i)).second)
       continue;
     found.push_back(std::move(*problem));
   }
   check_registers(target, function, symbols, found);
-  check_calls(function, symbols, found);
+  check_calls(function, symbols, how.abi, found);
   check_body_directives(target, function, found);
   if (function.entry) check_cta_groups(function, found);
   check_flow(function, found);
+}
+
+}  // namespace
+
+namespace {
+
+// 7.1.1: a function with several results in registers turns the ABI off for the module, as registers and .local
+// variables of the module do.
+bool follows_abi(const ir::Module& module) {
+  const auto several = [](const ir::Function& f) { return f.returns.size() > 1; };
+  const auto of_threads = [](const ir::Variable& v) {
+    return v.space == isa::Space::local || v.space == isa::Space::reg;
+  };
+  return std::none_of(module.functions.begin(), module.functions.end(), several) &&
+         std::none_of(module.variables.begin(), module.variables.end(), of_threads);
 }
 
 }  // namespace
@@ -221,6 +241,7 @@ class Aliases {
     if (aliasee->entry || !has_body || aliasee->linking == "weak")
       return refuse("stands for a .func with a body that is not .weak");
     if (disagreement(*aliasee, *alias) == "with other parameters") refuse("joins functions with other parameters");
+    if (is_noreturn(*aliasee) != is_noreturn(*alias)) refuse("joins functions of which only one is .noreturn");
   }
 
  private:
@@ -229,6 +250,10 @@ class Aliases {
   template <class... What>
   void refuse(const What&... what) {
     found_.emplace_back(Code::directive_value, module_.items[item_].place, cat("`.alias` ", what...));
+  }
+
+  static bool is_noreturn(const ir::Function& f) {
+    return std::find(f.directives.begin(), f.directives.end(), ".noreturn") != f.directives.end();
   }
 
   // The last declaration of a function, which has its body if there is one.
@@ -275,6 +300,9 @@ void check_module_directives(const ModuleTarget& target, const ir::Module& modul
     if (text.starts_with(".pragma")) check_pragma(target, text, PragmaPlace::module, item.place, found);
     if (text.starts_with(".section") && !target.has({2, 0}))
       found.emplace_back(Code::needs_version, item.place, "`.section` needs PTX 2.0");
+    if (text.starts_with(".section") && !target.has({7, 5}) && text.find('-') != text.npos)
+      found.emplace_back(Code::needs_version, item.place,
+                         "negative numbers and differences of labels in a `.section` need PTX 7.5");
     if (text.starts_with(".alias")) aliases.check(i);
   }
   constexpr std::uint64_t most = 65536;
@@ -290,14 +318,16 @@ Diagnostics check(ir::Module& module, bool judged, bool once) {
   check_names(module, found);
   const ModuleTarget target = target_of(module);
   const ModuleSymbols symbols(module);
+  const bool abi = follows_abi(module);
   check_module_directives(target, module, symbols, found);
   for (std::uint32_t i = 0; i < module.items.size(); ++i) {
     if (module.items[i].kind != ir::Module::Item::Kind::function) continue;
     ir::Function& function = module.functions[module.items[i].index];
     check_header(target, function, found);
     check_parameters(target, function, found);
-    if (!function.declaration) check_body(Symbols(symbols, function, i), target, function, judged, once, found);
+    if (!function.declaration) check_body(Symbols(symbols, function, i), target, function, {judged, once, abi}, found);
   }
+  check_locations(module, found);
   return found;
 }
 

@@ -8,18 +8,49 @@ namespace ptx::check::rules {
 
 using ir::Operand;
 
-// 9.7.9.11.
-Broken input_parameter(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
-  const Operand& address = view.function.operands_of(instruction)[0];
-  if (!view.symbols || match.operands[0].kind != isa::OperandKind::address || address.child_count == 0) return {};
+namespace {
+
+// What operand n addresses by its name, if that is a variable of .param.
+const Symbol* parameter_at(const View& view, const isa::Match& match, const ir::Instruction& instruction, int n) {
+  const Operand& address = view.function.operands_of(instruction)[n];
+  if (!view.symbols || match.operands[n].kind != isa::OperandKind::address || address.child_count == 0) return nullptr;
   const Operand& base = view.function.children(address)[0];
   const Symbol* symbol = base.kind == Operand::Kind::symbol ? view.symbols->find(base.id, view.statement) : nullptr;
-  if (!symbol || symbol->kind != Symbol::Kind::parameter) return {};
+  return symbol && symbol->variable && symbol->variable->space == isa::Space::param ? symbol : nullptr;
+}
+// 7.1.
+Broken guarded(const Symbol& argument, const ir::Instruction& instruction) {
+  if (argument.kind != Symbol::Kind::variable || instruction.guard.reg == ir::no_id) return {};
+  return {Code::guarded_argument, cat('`', argument.variable->name.view(),
+                                      "` passes an argument or a result: no guard `@p` stands before this")};
+}
+bool is_result(const View& view, const Symbol& symbol) {
   for (const ir::Variable& result : view.function.returns) {
-    if (&result == symbol->variable) return {};
+    if (&result == symbol.variable) return true;
   }
+  return false;
+}
+
+}  // namespace
+
+// 9.7.9.11.
+Broken input_parameter(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
+  const Symbol* symbol = parameter_at(view, match, instruction, 0);
+  if (!symbol) return {};
+  if (symbol->kind != Symbol::Kind::parameter) return guarded(*symbol, instruction);
+  if (is_result(view, *symbol)) return {};
   return {Code::input_parameter,
           cat('`', symbol->variable->name.view(), "` is a parameter of this function, which it may only read")};
+}
+
+// 9.7.9.8.
+Broken output_parameter(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
+  const Symbol* symbol = parameter_at(view, match, instruction, 1);
+  if (!symbol) return {};
+  if (symbol->kind != Symbol::Kind::parameter) return guarded(*symbol, instruction);
+  if (!is_result(view, *symbol)) return {};
+  return {Code::output_parameter,
+          cat('`', symbol->variable->name.view(), "` is the result of this function, which it may only write")};
 }
 
 // 9.7.9.18: above 0, at most 1.

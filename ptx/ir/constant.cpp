@@ -155,8 +155,9 @@ class Evaluator {
       const Value yes = ternary();
       if (op() != TokenKind::colon) return {};
       const Value no = ternary();
-      if (!condition || !yes || !no || condition->kind == Kind::real) return {};
-      if ((yes->kind == Kind::real) != (no->kind == Kind::real)) return {};
+      // The manual lets it choose between floating-point values, the assembler does not.
+      const auto is_real = [](const Value& v) { return !v || v->kind == Kind::real; };
+      if (is_real(condition) || is_real(yes) || is_real(no)) return {};
       Value chosen = is_true(*condition) ? yes : no;
       if (yes->kind == Kind::unsigned_ || no->kind == Kind::unsigned_) chosen->kind = Kind::unsigned_;
       return chosen;

@@ -124,6 +124,7 @@ struct Table {
   std::uint32_t statement = 0;                // of the body
   std::vector<Variable> returns, parameters;  // of a prototype
   std::vector<Name> targets;
+  std::vector<std::string> directives{};  // of a prototype: ".noreturn"
 };
 
 struct Location {  // .loc file line column {, function_name label, inlined_at file line column}

@@ -140,6 +140,8 @@ class Lowering {
 
   void section(NodeId id) {
     for (const NodeId data : tree_.children(id)) {
+      if (tree_.node(data).kind == NodeKind::label && !section_labels_.insert(first_text(data)).second)
+        refuse(Code::redeclared_name, data, cat("`", first_text(data), "` is a label of a section above"));
       if (tree_.node(data).kind != NodeKind::data) continue;
       if (std::string wrong = wrong_section_data(tree_, data); !wrong.empty())
         refuse(Code::bad_declaration, data, std::move(wrong));
@@ -521,6 +523,8 @@ class Lowering {
               parameter, [&](Variable v) { (named ? table.parameters : table.returns).push_back(std::move(v)); },
               Owner::func);
         }
+      } else if (kind == NodeKind::directive || kind == NodeKind::error) {
+        table.directives.push_back(words(part, Spelled::decimal));
       } else if (table.kind == Table::Kind::prototype) {
         named = true;
       } else if (kind == NodeKind::name) {
@@ -555,6 +559,7 @@ class Lowering {
   Module module_;
   Header header_ = Header::none;
   std::unordered_set<std::uint64_t> files_;
+  std::unordered_set<std::string_view> section_labels_;  // of all sections
   Diagnostics diagnostics_;
 };
 

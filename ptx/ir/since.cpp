@@ -60,16 +60,21 @@ class SmallestVersion {
 
  private:
   void add(const Variable& variable) {
-    if (variable.type == isa::Type::b128) raise(b128_since.version);
+    if (const auto* since = type_since(variable.type)) raise(since->version);
     if (variable.attributes.find(".unified") != variable.attributes.npos) raise(unified_since.version);
+    if (variable.attributes.find(".managed") != variable.attributes.npos) raise(managed_since.version);
+    if (!variable.pointer.empty()) raise(pointer_since.version);
   }
 
   void add(const Function& function) {
     for (const std::string& directive : function.directives) raise(version_of_directive(directive));
     for (const Variable& variable : function.variables) add(variable);
-    for (const Variable& variable : function.parameters) add(variable);
+    for (const Variable& variable : function.parameters) {
+      add(variable);
+      if (!variable.dims.empty() && variable.dims[0] < 0) raise(open_parameter_since.version);
+    }
     for (const Register& each : function.registers)
-      if (each.type == isa::Type::b128) raise(b128_since.version);
+      if (const auto* since = type_since(each.type)) raise(since->version);
     if (!function.attributes.empty()) raise(unified_since.version);
     if (function.entry && parameter_bytes(function) > small_parameters) raise(large_parameters_since.version);
     for (const Statement& s : function.body)
@@ -97,6 +102,11 @@ class SmallestVersion {
 };
 
 }  // namespace
+
+const isa::Requirement* type_since(isa::Type type) {
+  static constexpr isa::Requirement f16x2_since{{4, 2}, {{53}}}, b128_since{{8, 3}, {{70}}};
+  return type == isa::Type::f16x2 ? &f16x2_since : type == isa::Type::b128 ? &b128_since : nullptr;
+}
 
 std::uint64_t parameter_bytes(const Function& function) {
   std::uint64_t size = 0;

@@ -6,8 +6,12 @@
 
 namespace ptx::ir {
 
-inline constexpr isa::Requirement b128_since{{8, 3}, {{70}}};  // of variables and registers
+// Of variables and registers; null: always.
+const isa::Requirement* type_since(isa::Type type);
+inline constexpr isa::Requirement managed_since{{4, 0}, {{30}}};
 inline constexpr isa::Requirement unified_since{{8, 0}, {{90}}};
+inline constexpr isa::Requirement pointer_since{{2, 2}, {}};             // .ptr of a parameter
+inline constexpr isa::Requirement open_parameter_since{{6, 0}, {{30}}};  // .b8 a[]
 inline constexpr isa::Requirement large_parameters_since{{8, 1}, {{70}}};
 inline constexpr std::uint64_t small_parameters = 4352;  // bytes of all of an .entry
 

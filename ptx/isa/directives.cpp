@@ -17,8 +17,8 @@ namespace {
 
 constexpr FunctionDirective function_rows[] = {
 #undef FUNCTION_DIRECTIVE
-#define FUNCTION_DIRECTIVE(word, on, numbers, least, most, repeats, since) \
-  {word, FunctionDirective::On::on, numbers, least, most, repeats, parsing::requirement(since)},
+#define FUNCTION_DIRECTIVE(word, on, numbers, least, most, prototype, order, since) \
+  {word, FunctionDirective::On::on, numbers, least, most, prototype, order, parsing::requirement(since)},
 #include "ptx/isa/directives.def"
 #undef FUNCTION_DIRECTIVE
 #define FUNCTION_DIRECTIVE(...)

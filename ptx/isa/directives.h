@@ -15,7 +15,8 @@ struct FunctionDirective {
   On on;
   std::uint8_t numbers;  // at most; 0: none
   std::uint64_t least, most;
-  bool repeats;
+  bool prototype;
+  std::uint8_t order;
   Requirement since;
 };
 

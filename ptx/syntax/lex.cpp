@@ -1,5 +1,6 @@
 // The lexer. Lexical facts were tried on ptxas 13.5: `.word` is one token, with its `::` parts; form feed is white
-// space, vertical tab is not; strings have no escapes; `# 1 "file"` is skipped, other `#` lines are refused.
+// space, vertical tab is not; strings have no escapes; `# 1 "file"` and `#line 1 "file"` are skipped, other `#` lines
+// are refused.
 #include "ptx/syntax/detail/lex.h"
 
 #include <array>
@@ -121,17 +122,26 @@ class Lexer {
     p_ = close == rest.npos ? end_ : p_ + 2 + close + 2;
   }
 
-  // The preprocessor's `# 1 "file"`, alone on its line.
+  // The preprocessor's `# 1 "file"` or `#line 1 "file"`, alone on its line.
   bool line_marker() {
     for (const char* back = p_; back != begin_ && back[-1] != '\n'; --back) {
       if (back[-1] != ' ' && back[-1] != '\t') return false;
     }
-    const char* p = p_ + 1;
-    while (*p == ' ' || *p == '\t') ++p;
+    const char* p = blanks(p_ + 1);
+    if (std::string_view(p, end_ - p).starts_with("line")) p = blanks(p + 4);
     if (!is(*p, digit)) return false;
+    const char* const behind = skip(p, digit);
     const void* newline = std::memchr(p_, '\n', end_ - p_);
-    p_ = newline ? static_cast<const char*>(newline) : end_;
+    const char* const line_end = newline ? static_cast<const char*>(newline) : end_;
+    p = blanks(behind);
+    if (p == behind || *p != '"' || !std::memchr(p + 1, '"', line_end - p - 1)) return false;
+    p_ = line_end;
     return true;
+  }
+
+  static const char* blanks(const char* p) {
+    while (*p == ' ' || *p == '\t') ++p;
+    return p;
   }
 
   // Some compilers leave the C string's NUL at the end of the file.

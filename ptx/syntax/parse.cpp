@@ -368,16 +368,26 @@ class Parser {
     }
     return true;
   }
-  // .loc file line column {, function_name label {+ n}} {, inlined_at file line column}
+  // .loc file line column {, function_name label {+ n}, inlined_at file line column}
   bool location() {
-    if (!number() || !number() || !number()) return false;
-    while (accept(TokenKind::comma)) {
-      if (kind() != TokenKind::word) return expected("`function_name` or `inlined_at`");
-      const bool function = text(position_) == "function_name";
-      leaf(NodeKind::name);
-      if (function ? !operand() : !(number() && number() && number())) return false;
+    if (!place_in_file()) return false;
+    if (!accept(TokenKind::comma)) return true;
+    if (!word("function_name", "`function_name`")) return false;
+    if (kind() != TokenKind::word && kind() != TokenKind::dot_word) return expected("a label of .debug_str");
+    const NodeId id = static_cast<NodeId>(tree_.nodes_.size());
+    leaf(NodeKind::name);
+    if (kind() == TokenKind::plus) {
+      wrap(id, NodeKind::expression);
+      ++position_;
+      if (!closed(id, number())) return false;
     }
-    return true;
+    return expect(TokenKind::comma, "and `inlined_at` after the name of a function") &&
+           word("inlined_at", "`inlined_at`") && place_in_file();
+  }
+  bool place_in_file() { return number() && number() && number(); }
+  bool word(std::string_view wanted, std::string_view name) {
+    if (kind() != TokenKind::word || text(position_) != wanted) return expected(name);
+    return leaf(NodeKind::name), true;
   }
   bool number() {
     if (!is_number(kind())) return expected("a number");

@@ -432,7 +432,7 @@ TEST_CASE("WARP_SZ is the number 32; a label is no value") {
   CHECK(code("lab: mov.b64 l0, lab;") == Code::operand_kind);
 }
 
-TEST_CASE("input_parameter, argument_address: parameters") {
+TEST_CASE("input_parameter, output_parameter, guarded_argument, argument_address: parameters") {
   const auto in_function = [](std::string_view body) {
     return first(
         diagnose(ptx::cat(".version 9.0\n.target sm_90a\n.address_size 64\n"
@@ -441,6 +441,13 @@ TEST_CASE("input_parameter, argument_address: parameters") {
   };
   CHECK(in_function("st.param.b32 [result], r0;") == Code{});
   CHECK(in_function("st.param.b32 [a], r0;") == Code::input_parameter);
+  CHECK(in_function("ld.param.b32 r0, [a];") == Code{});
+  CHECK(in_function("call (5), f, (r0);") == Code::wrong_arguments);  // a number for the result: ptxas crashes
+  CHECK(in_function("ld.param.b32 r0, [result];") == Code::output_parameter);
+  CHECK(in_function("ld.param::func.b32 r0, [result+4];") == Code::output_parameter);
+  CHECK(code("@p0 ld.param.b32 r0, [pv];") == Code{});
+  CHECK(code(".param .b32 q; @p0 st.param.b32 [q], r0;") == Code::guarded_argument);
+  CHECK(code(".param .b32 q; @!p0 ld.param.b32 r0, [q];") == Code::guarded_argument);
   CHECK(in_function("ld.param::func.b32 r0, [l0];") == Code{});
   CHECK(in_function("mov.u64 l0, a;") == Code{});
   CHECK(code(".param .b32 q; st.param.b32 [q], r0;") == Code{});

@@ -166,7 +166,7 @@ TEST_CASE("a report of compiled text names the line that its .loc says") {
       ".reg .b32 %r<4>;\n.shared .align 4 .b32 _ZZ1kE1s[64];\n.loc 1 3 5\nmov.u32 %r1, _ZZ1kE1s;\nmov.u32 %r2, "
       "%tid.x;\n"
       ".loc 1 4 0\nst.shared.u32 [_ZZ1kE1s], %r2;\n"
-      ".loc 2 9 0, function_name $L__x, inlined_at 2 7 1\nadd.u32 %r1, %r1, 0;\n"
+      ".loc 1 5 3\nadd.u32 %r1, %r1, 0;\n"
       ".loc 2 7 1, function_name $L__x, inlined_at 1 5 3\nadd.u32 %r1, %r1, 0;\n"
       ".loc 2 9 0, function_name $L__x, inlined_at 2 7 1\nst.shared.u32 [_ZZ1kE1s], 1;\nret;\n}\n"
       ".file 1 \"a.cu\"\n.file 2 \"b.cuh\"\n";

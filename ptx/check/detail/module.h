@@ -8,10 +8,10 @@
 
 namespace ptx::check {
 
-using ir::b128_since;
 using ir::find_above;
 using ir::not_declared;
 using ir::Symbol;
+using ir::type_since;
 
 inline bool is_extern(const ir::Variable& v) { return v.linking == "extern"; }
 
@@ -27,6 +27,8 @@ void check_module_directives(const ModuleTarget& target, const ir::Module& modul
                              Diagnostics& found);
 void check_header(const ModuleTarget& target, const ir::Function& function, Diagnostics& found);  // directives
 void check_parameters(const ModuleTarget& target, const ir::Function& function, Diagnostics& found);
+void check_prototype(const ModuleTarget& target, const ir::Table& prototype, const Place& place, Diagnostics& found);
+void check_locations(const ir::Module& module, Diagnostics& found);  // .loc
 void check_body_directives(const ModuleTarget& target, const ir::Function& function, Diagnostics& found);
 void check_pragma(const ModuleTarget& target, std::string_view text, PragmaPlace where, const Place& place,
                   Diagnostics& found);
@@ -38,9 +40,13 @@ void check_initial_names(const ir::Variable& variable, const Look& find, const L
                          Diagnostics& found);
 void check_registers(const ModuleTarget& target, const ir::Function& function, const Symbols& symbols,
                      Diagnostics& found);
-void check_calls(const ir::Function& function, const Symbols& symbols, Diagnostics& found);
+// `abi`: whether the functions of the module follow the ABI, which passes no small values.
+void check_calls(const ir::Function& function, const Symbols& symbols, bool abi, Diagnostics& found);
 void check_cta_groups(const ir::Function& function, Diagnostics& found);
 void check_flow(const ir::Function& function, Diagnostics& found);  // statements that nothing reaches
+
+// Whether two functions have the same directives of those that belong to the prototype.
+bool same_prototype_directives(const ir::Function& first, const ir::Function& second);
 
 // How a second declaration of one name differs from the first; empty: it may stand.
 std::string_view disagreement(const ir::Function& first, const ir::Function& second);
