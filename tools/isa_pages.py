@@ -59,7 +59,8 @@ def chapter_page(number: str, title: str, forms: list) -> str:
             lines += ["```", form.syntax, "```", "", *sets(form)]
             lines += [f"- since {form.since}"]
             lines += [f"- rule: {rule}" for rule in form.rules]
-            lines += [f"- form `{form.id}`" + ("" if form.unsimulated else ", simulated"), ""]
+            runs = f"not simulated: {form.unsimulated}" if form.unsimulated else "simulated"
+            lines += [f"- form `{form.id}`, {runs}", ""]
     return "\n".join(lines)
 
 
@@ -101,6 +102,12 @@ def coverage_page(all_chapters: dict) -> str:
             f"| [{number} {title}]({file_of(number, title)}) | {count['forms']} | {count['simulated']} | {count['gpu']} |"
         )
     lines += [f"| all | {total['forms']} | {total['simulated']} | {total['gpu']} |", ""]
+    lines += ["What does not run:", "", "| why not | forms |", "|---|---|"]
+    reasons = collections.defaultdict(list)
+    for form in itertools.chain.from_iterable(all_chapters.values()):
+        if form.unsimulated:
+            reasons[form.unsimulated].append(f"`{form.id}`")
+    lines += [f"| {why} | {', '.join(forms)} |" for why, forms in reasons.items()] + [""]
     lines += ["| form | section | simulated | GPU |", "|---|---|---|---|"]
     for form in itertools.chain.from_iterable(all_chapters.values()):
         lines.append(f"| `{form.id}` | {form.section} | {mark[not form.unsimulated]} | {mark[form.id in gpu]} |")
