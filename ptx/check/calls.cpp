@@ -213,9 +213,6 @@ class Calls {
     if (formal.dims.empty() != actual.dims.empty()) return false;
     return alignment(actual) == alignment(formal) && (formal.dims[0] < 0 || ir::bytes(actual) == ir::bytes(formal));
   }
-  static std::uint32_t alignment(const Variable& v) {
-    return v.alignment ? v.alignment : std::max(1, isa::info(v.type).bits / 8 * v.vector);
-  }
 
   const ir::Function& function_;
   const Symbols& symbols_;

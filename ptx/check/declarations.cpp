@@ -259,7 +259,8 @@ void check_signature(const ModuleTarget& target, const Signature& f, Diagnostics
 
 // Whether two parameters are passed alike.
 bool same_parameter(const Variable& a, const Variable& b) {
-  return a.type == b.type && a.vector == b.vector && a.space == b.space && a.dims == b.dims && a.opaque == b.opaque;
+  return a.type == b.type && a.vector == b.vector && a.space == b.space && a.dims == b.dims && a.opaque == b.opaque &&
+         alignment(a) == alignment(b);
 }
 bool same_parameters(const std::vector<Variable>& a, const std::vector<Variable>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_parameter);
@@ -376,11 +377,10 @@ void check_prototype(const ModuleTarget& target, const ir::Table& table, const P
 
 std::string_view disagreement(const ir::Function& a, const ir::Function& b) {
   if (a.entry != b.entry) return "once as an .entry and once as a .func";
+  if (!same_parameters(a.returns, b.returns) || !same_parameters(a.parameters, b.parameters)) return other_parameters;
   if (!a.attributes.empty() && !b.attributes.empty() && a.attributes != b.attributes)
     return "with another identifier of .unified";
   if (!same_prototype_directives(a, b)) return "with another .noreturn, .abi_preserve or .abi_preserve_control";
-  if (!same_parameters(a.returns, b.returns) || !same_parameters(a.parameters, b.parameters))
-    return "with other parameters";
   if (a.linking != b.linking && !(a.linking == "visible" && b.linking.empty())) return "with another linkage";
   return {};
 }

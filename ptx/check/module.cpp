@@ -163,6 +163,10 @@ void check_target(const ir::Module& module, Diagnostics& found) {
     return;
   }
   check_options(module, target_of(module), found);
+  if (module.address_size == 32 && target->number >= 90) {
+    found.emplace_back(Code::before_64_bits, module.target_place,
+                       cat("`.address_size 32`: addresses have 64 bits from sm_90 on, the target is ", name));
+  }
   const isa::Version first = isa::first_version(*target).value_or(isa::Version{});
   if (module.version != isa::Version{} && module.version < first) {
     found.emplace_back(Code::target_version, module.target_place,
@@ -240,7 +244,7 @@ class Aliases {
     const bool has_body = !aliasee->declaration || aliased_.contains(aliasee->name.id());
     if (aliasee->entry || !has_body || aliasee->linking == "weak")
       return refuse("stands for a .func with a body that is not .weak");
-    if (disagreement(*aliasee, *alias) == "with other parameters") refuse("joins functions with other parameters");
+    if (disagreement(*aliasee, *alias) == other_parameters) refuse("joins functions with other parameters");
     if (is_noreturn(*aliasee) != is_noreturn(*alias)) refuse("joins functions of which only one is .noreturn");
   }
 

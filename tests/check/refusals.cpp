@@ -222,6 +222,8 @@ TEST_CASE("named rules") {
   CHECK(code("vote.all.pred p0, p1;") == Code::before_independent_threads);
   CHECK(code("vote.all.pred p0, p1;", "6.3", "sm_75") == Code{});
   CHECK(code("cvta.global.u32 r0, r1;") == Code::before_64_bits);
+  CHECK(first(diagnose(".version 9.0\n.target sm_90\n.address_size 32\n")) == Code::before_64_bits);
+  CHECK(first(diagnose(".version 9.0\n.target sm_89\n.address_size 32\n")) == Code{});
   CHECK(code("cvta.global.u32 r0, r1;", "8.0", "sm_89") == Code{});
   CHECK(code("atom.global.add.u32 r0, [r1], r2;") == Code::address_register);
   CHECK(code("cp.async.ca.shared.global [sv], [l0], 5;") == Code::copy_size);

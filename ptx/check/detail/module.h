@@ -1,6 +1,7 @@
 // The parts of the check of a whole module. Each appends what it finds.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 
 #include "ptx/check/check.h"
@@ -14,6 +15,10 @@ using ir::Symbol;
 using ir::type_since;
 
 inline bool is_extern(const ir::Variable& v) { return v.linking == "extern"; }
+
+inline std::uint32_t alignment(const ir::Variable& v) {
+  return v.alignment ? v.alignment : std::max(1, isa::info(v.type).bits / 8 * v.vector);
+}
 
 // Where a pragma stands: kernel and function are bodies.
 enum class PragmaPlace : std::uint8_t { module, header, kernel, function };
@@ -49,6 +54,8 @@ void check_flow(const ir::Function& function, Diagnostics& found);  // statement
 bool same_prototype_directives(const ir::Function& first, const ir::Function& second);
 
 // How a second declaration of one name differs from the first; empty: it may stand.
+inline constexpr std::string_view other_parameters =
+    "with other parameters: their number, types, sizes and alignments must agree";
 std::string_view disagreement(const ir::Function& first, const ir::Function& second);
 std::string_view disagreement(const ir::Variable& first, const ir::Variable& second);
 
