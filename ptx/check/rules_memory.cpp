@@ -102,6 +102,17 @@ Broken bulk_store_size(const View& view, const isa::Match&, const ir::Instructio
   return {Code::bulk_store_size, cat("the bulk store has ", size.value, " bytes; it must have a multiple of 8")};
 }
 
+// 9.7.9.13. The assembler says of a variable: "Argument 1 of instruction 'add': must be register".
+Broken bulk_store_address(const View& view, const isa::Match& match, const ir::Instruction& instruction) {
+  const Operand& address = view.function.operands_of(instruction)[0];
+  if (match.space() == isa::Space::generic || address.child_count == 0) return {};
+  const Operand& base = view.function.children(address)[0];
+  if (base.kind != Operand::Kind::symbol) return {};
+  const std::string_view name = Name::from_id(base.id).view();
+  return {Code::bulk_store_address, cat("ptxas takes no variable here; move the address of `", name,
+                                        "` to a register (mov.u32 r, ", name, "), or leave out .shared::cta")};
+}
+
 // 9.7.11.5.4: the mask is there for later versions.
 Broken whole_warp_mask(const View& view, const isa::Match&, const ir::Instruction& instruction) {
   const Operand& mask = view.function.operands_of(instruction)[4];

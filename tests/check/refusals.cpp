@@ -468,9 +468,13 @@ TEST_CASE("policy_fraction, policy_sizes") {
   CHECK(code("createpolicy.range.L2::evict_last.b64 l0, [l1], 5, 4;") == Code::policy_sizes);
 }
 
-TEST_CASE("bulk_store_size, copy_source_size, whole_warp_mask, multiple_of_16") {
+TEST_CASE("bulk_store_size, bulk_store_address, copy_source_size, whole_warp_mask, multiple_of_16") {
   CHECK(code("st.bulk [l0], 8, 0;", "9.0", "sm_100a") == Code{});
   CHECK(code("st.bulk [l0], 12, 0;", "9.0", "sm_100a") == Code::bulk_store_size);
+  CHECK(code("st.bulk.weak.shared::cta [sv], 64, 0;", "9.0", "sm_100a") == Code::bulk_store_address);
+  CHECK(code("st.bulk.shared::cta [sv+64], r0, 0;", "9.0", "sm_100a") == Code::bulk_store_address);
+  CHECK(code("st.bulk [sv+64], 64, 0;", "9.0", "sm_100a") == Code{});
+  CHECK(code("st.bulk.shared::cta [r0+64], 64, 0;", "9.0", "sm_100a") == Code{});
   CHECK(code("cp.async.ca.shared.global [sv], [gv], 8, 8;") == Code{});
   CHECK(code("cp.async.ca.shared.global [sv], [gv], 4, 8;") == Code::copy_source_size);
   const auto pull = [](std::string_view mask) {
