@@ -116,7 +116,8 @@ void read_scales(Reader& r, TensorShape& out) {
   if (any_byte) {
     r.zero("a reserved field", BitField{31, 1});
   } else if (fields::k_96.of(r.bits)) {
-    r.refuse("the K dimension", fields::k_96, "0; where the scale factors of K = 96 lie is in figures of the manual alone");
+    r.refuse("the K dimension", fields::k_96,
+             "0; where the scale factors of K = 96 lie is in figures of the manual alone");
   }
 }
 
