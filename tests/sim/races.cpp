@@ -2,6 +2,8 @@
 // needs any more is let go.
 #include <doctest/doctest.h>
 
+#include <ctime>
+
 #include "ptx/base/text.h"
 #include "tests/sim/run.h"
 
@@ -37,6 +39,10 @@ constexpr std::string_view read_vectors =
 constexpr std::string_view barrier = "bar.sync 0;";
 
 std::string by_lane_0(std::string_view store) { return cat("setp.eq.u32 %p2, %r2, 0;\n@%p2 ", store, "\n"); }
+
+std::string by_first_lane(std::string_view code) {
+  return cat("{\nsetp.ne.u32 %p3, %r2, 0;\n@%p3 bra OTHERS;\n", code, "OTHERS:\n}\n");
+}
 
 }  // namespace
 
@@ -96,7 +102,6 @@ TEST_CASE("the places of accesses that are over are let go, and a race behind ma
   CHECK(found[0].code == Code::data_race);
 }
 
-// What each of them has released to the counter is one thing to who reads it: else this takes minutes.
 // Each store that were compared with all before it would take minutes.
 TEST_CASE("a thousand CTAs that store one constant") {
   const auto store = [](std::string_view value) {
@@ -115,6 +120,7 @@ TEST_CASE("a thousand CTAs that store one constant") {
   CHECK(store("%r2")[0].code == Code::data_race);
 }
 
+// What each of them has released to the counter is one thing to who reads it: else this takes minutes.
 TEST_CASE("a thousand CTAs that meet by a counter") {
   const auto meet = [](std::string_view before, std::string_view after) {
     const std::string text = cat(
@@ -141,4 +147,45 @@ TEST_CASE("a thousand CTAs that meet by a counter") {
   CHECK(code(meet("", "fence.acq_rel.gpu;")) == Code::missing_order);
   CHECK(code(meet("fence.acq_rel.cta;", "fence.acq_rel.gpu;")) == Code::narrow_scope);
   CHECK(code(meet("fence.acq_rel.gpu;", "fence.acq_rel.cta;")) == Code::narrow_scope);
+}
+
+// A fence and a look of a loop that waits are dropped where the next round has them again; those of the last round
+// count.
+TEST_CASE("a loop of fences and looks counts as often as it does something") {
+  constexpr std::string_view reads = "ld.relaxed.gpu.shared.u32 %r5, [%r3+64];\n";
+  constexpr std::string_view tells = "st.relaxed.gpu.shared.u32 [%r3+128], 1;\n";
+  constexpr std::string_view writes =
+      "AGAIN: ld.acquire.gpu.shared.u32 %r6, [%r3+128];\nsetp.eq.u32 %p2, %r6, 0;\n@%p2 bra AGAIN;\n"
+      "st.shared.u32 [%r3+64], 1;\n";
+  for (const std::string_view fence : {"fence.acq_rel.gpu;\n", "fence.sc.gpu;\n", "fence.sc.cta;\n"}) {
+    CAPTURE(fence);
+    const std::string round = cat("mov.u32 %r7, 0;\nROUND: ", fence, reads, "add.u32 %r7, %r7, 1;\n");
+    const std::string four = cat(round, "setp.lt.u32 %p2, %r7, 4;\n@%p2 bra ROUND;\n");
+    const Diagnostics found = run(by_first_lane(cat(four, tells)), by_first_lane(writes));
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].code == Code::missing_order);
+    CHECK(run(by_first_lane(cat(four, fence, tells)), by_first_lane(writes)).empty());
+    const std::string until_fence =
+        cat("mov.u32 %r7, 0;\nROUND: ", fence, "add.u32 %r7, %r7, 1;\nsetp.ge.u32 %p2, %r7, 5;\n", "@%p2 bra OUT;\n",
+            reads, "bra ROUND;\nOUT:\n");
+    CHECK(run(by_first_lane(cat(until_fence, tells)), by_first_lane(writes)).empty());
+  }
+}
+
+// What each lane knows of each other is compared once a turn, not once a look: else this takes half a minute.
+TEST_CASE("lanes that wait for their tickets") {
+  const std::string text =
+      ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p) {\n.reg .pred %p<2>; .reg .b32 "
+      "%r<8>; .reg .b64 %rd<2>;\nld.param.u64 %rd1, [p];\nmov.u32 %r5, 0;\nNEXT: fence.sc.gpu;\n"
+      "atom.acquire.gpu.global.add.u32 %r1, [%rd1], 1;\nLOOK: fence.sc.gpu;\nld.acquire.gpu.global.u32 %r2, [%rd1+4];\n"
+      "setp.ne.u32 %p1, %r1, %r2;\n@%p1 bra LOOK;\nld.global.u32 %r3, [%rd1+8];\nadd.u32 %r3, %r3, 1;\n"
+      "st.global.u32 [%rd1+8], %r3;\nfence.sc.gpu;\natom.acquire.gpu.global.add.u32 %r4, [%rd1+4], 1;\n"
+      "add.u32 %r5, %r5, 1;\nsetp.lt.u32 %p1, %r5, 4;\n@%p1 bra NEXT;\nret;\n}\n";
+  sim_test::Fixture f;
+  f.grid = {2, 1, 1}, f.block = {64, 1, 1};
+  f.arguments = {{"inout", "000000000000000000000000", {}}};
+  const std::clock_t begin = std::clock();
+  const auto found = sim_test::run(text, f, {.checks = *sim::checks_named("all")}).diagnostics;
+  CHECK_MESSAGE(found.empty(), to_string(found));
+  CHECK(std::clock() - begin < 8 * CLOCKS_PER_SEC);
 }

@@ -60,6 +60,7 @@ struct Manner {
   Order order = Order::weak;
   Scope scope = Scope::gpu;
   Proxy proxy = Proxy::generic;
+  bool operator==(const Manner&) const = default;
 };
 
 // What an instruction does with values that nothing wrote (machine/undefined.h): it needs them, so the program is told;

@@ -47,18 +47,34 @@ std::size_t Races::done_by(const Watched& w, Mask mask, Time time, Moment* out) 
 }
 
 // The same, and their copies that are over: at most two moments a lane, and one.
-std::span<const Moment> Races::over_by(const Watched& w, Mask mask, Time time, const Copied& copied, Moment* out) {
+std::span<const Moment> Races::over_by(const Watched& w, Mask mask, Time time, const Own& own, Moment* out) {
   std::size_t count = done_by(w, mask, time, out);
-  count += copied_by(w.who, w.present, mask, copied, out + count);
+  count += copied_by(w.who, w.present, mask, own, out + count);
   return {out, count};
 }
 
 // What others learn from these lanes: what they know, all that they have done, and their copies that are over.
-View Races::published(const Watched& w, const View& view, Mask mask, Time time, const Copied& copied) {
+View Races::published(const Watched& w, const View& view, Mask mask, Time time, const Own& own) {
   Moment moments[2 * lanes + 1];
   View out = view;
-  learn(out, over_by(w, mask, time, copied, moments));
+  learn(out, over_by(w, mask, time, own, moments));
+  Known& sequential = out.of[View::sequential];
+  sequential = join(sequential, sequenced_by(w, mask, own, moments));
   return out;
+}
+
+// The last fence.sc of these lanes: at most a moment a lane.
+std::span<const Moment> Races::sequenced_by(const Watched& w, Mask mask, const Own& own, Moment* out) {
+  std::size_t count = 0;
+  bool alike = (mask & w.present) == w.present;
+  for (Mask rest = mask & w.present; rest; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    const Time time = own.sequenced[static_cast<std::size_t>(lane)];
+    alike = alike && time == own.sequenced[0];
+    if (time) out[count++] = {who_thread(w.who, lane), time};
+  }
+  if (alike && count) out[0].who = w.who, count = 1;
+  return {out, count};
 }
 
 const View& Races::view_of(const Watched& w, int lane) {
@@ -100,7 +116,7 @@ void Races::gather(Meeting& m, std::uint64_t home, const Watched& w, const View&
 
 void Races::flush(Meeting& m, std::uint64_t home) {
   if (!m.recent) return;
-  gather(m, home, *m.recent, published(*m.recent, m.view, m.lanes, m.time, m.copied), m.manner);
+  gather(m, home, *m.recent, published(*m.recent, m.view, m.lanes, m.time, m.own), m.manner);
   m.recent = nullptr;
 }
 
@@ -143,9 +159,11 @@ void Races::arrived(Warp& warp, Mask mask, const Channel& channel, const Manner&
       if (!(p.lanes & mask)) continue;
       if (channel.kind == Channel::Kind::barrier) {  // warps of a CTA mostly know the same
         Moment moments[2 * lanes + 1];
-        const std::span<const Moment> over = over_by(w, p.lanes & mask, time, w.copied, moments);
+        const std::span<const Moment> over = over_by(w, p.lanes & mask, time, w.own, moments);
         m.done.insert(m.done.end(), over.begin(), over.end());
         learn_all(m.gathering.near, p.view);
+        Known& sequential = m.gathering.near.of[View::sequential];
+        sequential = join(sequential, sequenced_by(w, p.lanes & mask, w.own, moments));
         continue;
       }
       const View view = published(w, p.view, p.lanes & mask, time);
@@ -171,7 +189,8 @@ void Races::arrived(Warp& warp, Mask mask, const Channel& channel, const Manner&
   }
   for (Mask rest = mask; rest; rest &= rest - 1) {
     const auto each = static_cast<std::size_t>(std::countr_zero(rest));
-    m.copied.until[each] = w.copied.until[each], m.copied.last[each] = w.copied.last[each];
+    m.own.until[each] = w.own.until[each], m.own.last[each] = w.own.last[each];
+    m.own.sequenced[each] = w.own.sequenced[each];
   }
 }
 
@@ -247,7 +266,7 @@ void Races::passed(Warp& warp, Mask mask, const Channel& channel, const Manner& 
       if (ordered) continue;
       for (Mask each = together; each; each &= each - 1) {
         Held& h = held(w, std::countr_zero(each));
-        learn_all(h.read[0], m.last.near), learn_all(h.read[1], m.last.far);
+        hold(w, h.read[0], m.last.near), hold(w, h.read[1], m.last.far);
       }
     }
     return;
@@ -261,7 +280,7 @@ bool Races::tells_nothing(const Watched& w, int lane, const Meeting& m) {
   const View& v = view_of(w, lane);
   const auto is_known = [&](const Moment& of) {
     const Who alone = std::has_single_bit(w.present) ? w.who : 0;
-    const bool copies = of.who & copies_bit && of.time <= w.copied.until[static_cast<std::size_t>(lane)];
+    const bool copies = of.who & copies_bit && of.time <= w.own.until[static_cast<std::size_t>(lane)];
     const Who whose = copies ? of.who & ~copies_bit : of.who;
     const bool own = whose == who_thread(w.who, lane) || whose == alone;
     return own || known_until(v.of[View::any_order], of.who) >= of.time ||
@@ -309,12 +328,13 @@ void Races::met(Warp& warp, Mask mask) {
 void Races::gathered(Warp& warp, Mask mask) {
   Watched& w = watched(warp);
   Moment moments[2 * lanes + 1];
-  const std::span<const Moment> done = over_by(w, mask, tick(w), w.copied, moments);
+  const std::span<const Moment> done = over_by(w, mask, tick(w), w.own, moments);
   Known all;
   for (const Part& p : w.parts) {
     if (p.lanes & mask) all = join(all, p.view.of[View::collective]);
   }
   all = join(all, done);
+  ++w.learned;
   if (w.parts.size() == 1 && (mask & w.present) == w.present)
     return void(w.parts.front().view.of[View::collective] = std::move(all));
   change(w, mask, [&](View& v, Mask) { v.of[View::collective] = all; });
@@ -323,7 +343,9 @@ void Races::gathered(Warp& warp, Mask mask) {
 // ---- fences
 
 void Races::fenced(Warp& warp, Mask mask, Fence fence, const Manner& manner) {
+  if (fence == Fence::thread && fences_again(entry(warp), mask, manner)) return;
   Watched& w = watched(warp);
+  if (fence == Fence::thread) return this->fence(w, mask, manner);
   const Time time = tick(w);
   if (fence == Fence::grid) {
     const Moment over{launch_before_, 1};
@@ -355,18 +377,39 @@ void Races::fenced(Warp& warp, Mask mask, Fence fence, const Manner& manner) {
       if (fence == Fence::tensor_after) v.of[View::tensor_after] = join(v.of[View::tensor_after], before);
     });
   }
-  if (fence != Fence::thread && fence != Fence::tensormap) return;
+  if (fence == Fence::tensormap) this->fence(w, mask, manner);
+}
+
+// Whether the fence changes nothing, as the lanes have done nothing since their last one; or nothing but a look, and
+// then it may wait (fence_again) until it is known whether they look again.
+bool Races::fences_again(Watched& w, Mask mask, const Manner& manner) {
+  const auto& f = w.fence;
+  if (w.fence_again || f.stamp != w.stamp || f.learned != w.learned || (mask & ~f.lanes) || f.manner != manner)
+    return false;
+  if (w.stamped && w.look.stamp != w.stamp) return false;
+  if (manner.order == Order::sc && narrow_fences_ && (w.stamped || f.sequential != sequentials_)) return false;
+  if (w.stamped) w.fence_again = mask;
+  return true;
+}
+
+void Races::fence(Watched& w, Mask mask, const Manner& manner) {
+  const Time time = tick(w);
   for (Mask rest = mask; rest; rest &= rest - 1) {
+    if (acquires(manner.order)) acquire_fence(w, std::countr_zero(rest), manner.scope);
+  }
+  if (manner.order == Order::sc) sequential_fence(w, mask, time, manner.scope);
+  if (releases(manner.order)) fenced_[w.cta][static_cast<std::size_t>(manner.scope)] = now_;
+  for (Mask rest = releases(manner.order) ? mask : 0; rest; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
-    if (acquires(manner.order)) acquire_fence(w, lane, manner.scope);
-    if (manner.order == Order::sc) sequential_fence(w, lane, manner.scope);
-    if (!releases(manner.order)) continue;
-    fenced_[w.cta][static_cast<std::size_t>(manner.scope)] = now_;
+    const Mask bit = Mask{1} << lane;
     Held& h = held(w, lane);
     h.released = time, h.scope = manner.scope, h.release = view_of(w, lane);
-    Moment copies{};
-    learn(h.release, {&copies, copied_by(w.who, w.present, Mask{1} << lane, w.copied, &copies)});
+    Moment moment{};
+    learn(h.release, {&moment, copied_by(w.who, w.present, bit, w.own, &moment)});
+    Known& told = h.release.of[View::sequential];
+    told = join(told, sequenced_by(w, bit, w.own, &moment));
   }
+  w.fence = {w.learned, sequentials_, w.stamp, manner, mask};
 }
 
 void Races::fenced_map(Warp& warp, int lane, const Location& map, const Manner& manner) {
@@ -393,24 +436,42 @@ void Races::acquire_fence(Watched& w, int lane, Scope scope) {
 
 // Fences of a CTA or a cluster are ordered behind all before them, as far as their scopes go. Those of the device are
 // ordered behind what they have heard of alone: the others come first in another schedule.
-void Races::sequential_fence(Watched& w, int lane, Scope scope) {
-  const Mask bit = Mask{1} << lane;
+void Races::sequential_fence(Watched& w, Mask mask, Time time, Scope scope) {
   const bool wide = is_wide(scope);
-  if (wide) change(w, bit, [&](View& v, Mask) { learn_sequential(v); });
+  if (wide) change(w, mask, [](View& v, Mask) { learn_sequential(v); });
+  for (Mask rest = narrow_fences_ ? mask : 0; rest; rest &= rest - 1)
+    fence_among_narrow(w, std::countr_zero(rest), scope);
+  if (!wide) return;
+  change(w, mask, [](View& v, Mask) { v.of[View::sequential] = join(v.of[View::sequential], v.of[View::base]); });
+  for (Mask rest = mask; rest; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    const Mask bit = Mask{1} << lane;
+    w.own.sequenced[static_cast<std::size_t>(lane)] = time;
+    Moment copies{};
+    if (!copied_by(w.who, w.present, bit, w.own, &copies)) continue;
+    change(w, bit, [&](View& v, Mask) { v.of[View::sequential] = join(v.of[View::sequential], {&copies, 1}); });
+  }
+}
+
+void Races::fence_among_narrow(Watched& w, int lane, Scope scope) {
+  const Mask bit = Mask{1} << lane;
   for (const Release& r : sequential_) {
-    if (wide && is_wide(r.scope)) continue;
+    if (is_wide(scope) && is_wide(r.scope)) continue;
     const bool both = includes(r.scope, r.cta, w.cta) && includes(scope, w.cta, r.cta);
     change(w, bit, [&](View& v, Mask) { both ? learn_all(v, r.view) : learn_beyond_scope(v, r.view); });
   }
   const View out = published(w, view_of(w, lane), bit, w.stamp - 1);
-  if (wide) {
-    change(w, bit, [&](View& v, Mask) { v.of[View::sequential] = join(v.of[View::sequential], out.of[View::base]); });
+  const auto own =
+      std::ranges::find_if(sequential_, [&](const Release& r) { return r.scope == scope && r.cta == w.cta; });
+  if (own == sequential_.end()) {
+    ++sequentials_, sequential_.push_back({scope, w.cta, true, 0, out, 0});
+  } else {
+    sequentials_ += learns_all(own->view, out);
   }
-  for (Release& r : sequential_) {
-    if (r.scope == scope && r.cta == w.cta) return learn_all(r.view, out);
-  }
-  sequential_.push_back({scope, w.cta, true, 0, out, 0});
 }
+
+// Adds to what a later fence of the thread acquires.
+void Races::hold(Watched& w, View& held, const View& view) { w.learned += learns_all(held, view); }
 
 // ---- releases and acquires at a place
 
@@ -441,7 +502,7 @@ void Races::read_releases(Watched& w, Mask mask, std::uint64_t address, const Do
     if (before) return;
     for (Mask rest = !now && ordered ? fresh : 0; rest; rest &= rest - 1) {
       Held& h = held(w, std::countr_zero(rest));
-      learn_all(both ? h.read[needed] : h.narrow, view);
+      hold(w, both ? h.read[needed] : h.narrow, view);
     }
   };
   // A thousand CTAs that meet by a counter have each released to it: what many know is learned at once.
@@ -515,7 +576,8 @@ void Races::write_release(Watched& w, int lane, std::uint64_t address, const Doe
   View told;  // what learn_relaxed takes
   Moment moments[3];
   for (const View::Kind kind : {View::tensor_before, View::sequential}) told.of[kind] = view.of[kind];
-  told.of[View::any_order] = join(view.of[View::any_order], over_by(w, bit, time, w.copied, moments));
+  told.of[View::sequential] = join(told.of[View::sequential], sequenced_by(w, bit, w.own, moments));
+  told.of[View::any_order] = join(view.of[View::any_order], over_by(w, bit, time, w.own, moments));
   put(manner.scope, false, std::move(told));
   if (h && h->released) put(std::min(h->scope, manner.scope), true, published(w, h->release, bit, h->released, {}));
 }

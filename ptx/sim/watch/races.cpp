@@ -12,6 +12,9 @@ namespace ptx::sim {
 Races::Races(const Launch& launch, Checks checks)
     : launch_(launch),
       checks_(checks),
+      narrow_fences_(std::ranges::any_of(
+          launch.program.ops,
+          [](const Op& op) { return op.manner.order == Order::sc && op.manner.scope < Scope::gpu; })),
       tensor_fences_(!launch.program.generated ||
                      std::ranges::any_of(launch.program.mnemonics,
                                          [](const auto& name) { return name.starts_with("tcgen05.fence"); })),
@@ -19,7 +22,14 @@ Races::Races(const Launch& launch, Checks checks)
   sites_.emplace_back();
 }
 
+// Whose warp does something else than to wait as before.
 Races::Watched& Races::watched(Warp& warp) {
+  Watched& w = entry(warp);
+  if (w.fence_again) fence(w, std::exchange(w.fence_again, 0), w.fence.manner);
+  return w;
+}
+
+Races::Watched& Races::entry(Warp& warp) {
   if (&warp == last_warp_) return *last_watched_;
   const std::uint64_t cta = number(warp.cta);
   const Who who = who_warp(cta, warp.index);
@@ -115,21 +125,29 @@ static bool is_one_place(const Touch& t) {
 void Races::touched(const Touch& t) {
   if (!beside_.empty() && t.space == isa::Space::global) look_beside(t);
   if (!is_watched(t.space, t.range)) return;
-  Watched& w = watched(t.warp);
   const Location first{t.space, t.memory, 0, t.bytes};
   const std::uint64_t base = flat(first);
   const bool strong = t.manner.order != Order::weak;
   const std::uint64_t place = base + (t.at[std::countr_zero(t.lanes)] & t.mask);
+  const bool look = strong && t.kind == Access::read && is_one_place(t);
+  if (look && waits_again(entry(t.warp), t, place, base)) return;
+  Watched& w = watched(t.warp);
   const bool vain = t.vain && strong && is_one_place(t) && width(t.pc, t.bytes) == t.bytes;
   if (vain && updates_again(w, t, place)) return;
   Doer d{nullptr, w.who, w.who, 0, t.pc, t.bytes, t.manner, t.kind, false};
   const std::uint32_t site = site_of(w, d);
+  const bool same_look = w.look.stamp == w.stamp && w.look.address == place && w.look.pc == t.pc;
+  if (!look || (w.stamped && !same_look)) {
+    w.look = {};
+  } else {
+    w.look = {place, w.stamp, t.pc};
+  }
   w.touched = w.stamped = true, w.copies = nullptr;
-  if (strong && t.kind == Access::read && is_one_place(t) && looks_again(w, t, base, site)) return;
+  if (look && looks_again(w, t, base, site)) return;
   if (strong) synchronise(w, t, base, d, true);
   touching_ = &t;
   for (const Part& part : w.parts) {
-    d.view = &part.view, d.copied = &w.copied, d.asks = {};
+    d.view = &part.view, d.own = &w.own, d.asks = {};
     if (t.kind == Access::read && !strong && read_in_stripes(d, site, t, base, part.lanes & t.lanes)) continue;
     for (Mask rest = part.lanes & t.lanes; rest; rest &= rest - 1) {
       d.lane = std::countr_zero(rest);
@@ -144,7 +162,7 @@ void Races::touched(const Touch& t) {
     }
   }
   if (strong) synchronise(w, t, base, d, false);
-  if (vain) w.vain = {place, releases_[place].version, w.stamp, t.pc, t.lanes};
+  if (vain) w.vain = {place, releases_[place].version, w.learned, w.stamp, t.pc, t.lanes};
 }
 
 // How wide each access is: those of a vector are accesses of its elements (manual 8.2.4).
@@ -182,9 +200,19 @@ bool Races::looks_again(Watched& w, const Touch& t, std::uint64_t base, std::uin
 // The warp has done nothing since it did this, and nobody has written there since.
 bool Races::updates_again(const Watched& w, const Touch& t, std::uint64_t address) const {
   const auto& v = w.vain;
-  if (w.stamped || v.stamp != w.stamp || v.address != address || v.pc != t.pc || v.lanes != t.lanes) return false;
+  if (w.stamped || v.stamp != w.stamp || v.learned != w.learned) return false;
+  if (v.address != address || v.pc != t.pc || v.lanes != t.lanes) return false;
   const auto found = releases_.find(address);
   return found != releases_.end() && found->second.version == v.version;
+}
+
+// The lanes have executed a fence again, and look at what they looked at before it, where nobody has written since. A
+// loop that went round less often would have done the same: neither the fence nor the look tells anybody of anything.
+bool Races::waits_again(Watched& w, const Touch& t, std::uint64_t place, std::uint64_t base) const {
+  if (w.fence_again != t.lanes || w.look.address != place || w.look.pc != t.pc) return false;
+  if (!looks_again(w, t, base, w.looked.site)) return false;
+  w.fence_again = 0;
+  return true;
 }
 
 void Races::accessed(const Agent& agent, const Location& where, Access kind, const Manner& manner) {
@@ -195,9 +223,9 @@ void Races::accessed(const Agent& agent, const Location& where, Access kind, con
   Watched& w = watched(*agent.warp);
   const auto bytes = static_cast<std::uint32_t>(where.bytes);
   Doer d{&view_of(w, agent.lane), w.who, w.who, agent.lane, agent.pc, bytes, manner, kind, false};
-  d.copied = &w.copied;
+  d.own = &w.own;
   const std::uint32_t site = site_of(w, d);
-  w.stamped = true, w.copies = nullptr;
+  w.stamped = true, w.copies = nullptr, w.look = {};
   if (manner.order == Order::weak) w.touched = true;
   touch(d, site, flat(where), where.bytes);
   visit(d, site, where, agent.warp->cta);
@@ -499,8 +527,8 @@ bool Races::knows(const Known& clock, const Site& s, int lane) {
 // By this clock of its view, or by what its thread has done and waited for itself.
 bool Races::knows(const Doer& d, View::Kind kind, const Site& s, int lane) {
   if (lane == d.lane && s.who == d.thread && s.time <= d.done) return true;
-  if (lane == d.lane && s.who == who_copies(d.thread) && d.copied &&
-      s.time <= d.copied->until[static_cast<std::size_t>(lane)])
+  if (lane == d.lane && s.who == who_copies(d.thread) && d.own &&
+      s.time <= d.own->until[static_cast<std::size_t>(lane)])
     return true;
   return knows(d.view->of[kind], s, lane);
 }

@@ -84,11 +84,12 @@ class Races final : public Observer {
     Time begun = 0;            // of a copy, in its thread's time; else 0
     Time made = 0;             // the launch's time at the first of these accesses
   };
-  // Until when the copies of each lane are over, since it has waited for them. It knows that itself; others learn it as
-  // they learn what it has done.
-  struct Copied {
-    std::array<Time, lanes> until{};  // none begins between the last that is over and this; 0: it has begun none
-    std::array<Time, lanes> last{};   // when the last of those began; 0: none is over
+  // What each lane has of its own: until when its copies are over, since it has waited for them, and its last fence.sc
+  // of the device. It knows that itself; others learn it as they learn what it has done.
+  struct Own {
+    std::array<Time, lanes> until{};      // none begins between the last that is over and this; 0: it has begun none
+    std::array<Time, lanes> last{};       // when the last of those began; 0: none is over
+    std::array<Time, lanes> sequenced{};  // what is before that fence; 0: it has executed none
   };
   // What a doer has found of sites, and will find again.
   struct Asks {
@@ -109,8 +110,8 @@ class Races final : public Observer {
     bool first = false;  // nobody has written these bytes before
     bool each = false;   // of a product: Agent::each
     bool follows = false;
-    const Copied* copied = nullptr;  // what it knows beside the view: of its thread's copies;
-    Time done = 0;                   // a copy, of what its thread did before
+    const Own* own = nullptr;  // what it knows beside the view: of its thread's copies;
+    Time done = 0;             // a copy, of what its thread did before
     Asks asks{};
   };
   // What one lane's fences hold back: what a later strong write releases, and what a later fence acquires.
@@ -132,7 +133,7 @@ class Races final : public Observer {
     Time begun;
     std::uint32_t pc;
     Mask lanes;
-    Copied copied;
+    Own own;
   };
   struct Copying {  // one of them
     std::shared_ptr<const Copies> all;
@@ -157,6 +158,7 @@ class Races final : public Observer {
     Who who = 0;
     std::uint64_t cta = 0;
     Mask present = 0;
+    std::uint64_t learned = 0;                          // how often its views and what its fences hold back changed
     Time stamp = 1;                                     // of its accesses: later than all that it has published
     bool touched = false;                               // since then, but for mbarriers
     bool stamped = false;                               // since then, mbarriers too
@@ -164,7 +166,7 @@ class Races final : public Observer {
     std::vector<std::pair<Time, std::uint32_t>> sites;  // by pc: the site of that time
     std::array<std::unique_ptr<Held>, lanes> held;
     std::array<std::uint64_t, lanes> updated{};  // where each lane's last strong update was
-    Copied copied{};
+    Own own{};
     std::array<std::vector<CopyGroup>, lanes> copy_groups;           // of copies that no wait has covered
     std::shared_ptr<Copies> copies{};                                // the last, as long as the warp does nothing else
     std::map<std::pair<std::uint32_t, std::uint32_t>, Asked> asked;  // by pc and offset
@@ -177,11 +179,26 @@ class Races final : public Observer {
     } looked{};
     // The last thing that the warp did: an update of one place that left memory as it was.
     struct {
-      std::uint64_t address = 0, version = 0;
+      std::uint64_t address = 0, version = 0, learned = 0;
       Time stamp = 0;
       std::uint32_t pc = 0;
       Mask lanes = 0;
     } vain{};
+    // Its last fence.
+    struct {
+      std::uint64_t learned = 0, sequential = 0;
+      Time stamp = 0;  // 0: none
+      Manner manner{};
+      Mask lanes = 0;
+    } fence{};
+    // If it has this stamp, the only thing that the warp has done since then.
+    struct {
+      std::uint64_t address = 0;
+      Time stamp = 0;
+      std::uint32_t pc = 0;
+    } look{};
+    // Lanes whose fence is not done yet: it tells nothing if they look again in vain.
+    Mask fence_again = 0;
   };
   // What writes of one CTA with one scope have released to a place.
   struct Release {
@@ -229,7 +246,7 @@ class Races final : public Observer {
     std::uint32_t pc = 0;
     Manner manner{};
     View view{};
-    Copied copied{};
+    Own own{};
   };
   struct Ongoing {  // an operation
     View view;
@@ -253,6 +270,7 @@ class Races final : public Observer {
 
   // races.cpp: accesses.
   Watched& watched(Warp& warp);
+  Watched& entry(Warp& warp);
   const Watched* find(Who warp) const;
   std::uint64_t number(const Cta& cta) const { return cta.cluster.index * cta.cluster.ctas.size() + cta.rank; }
   std::uint64_t flat(const Location& where) const;
@@ -264,6 +282,7 @@ class Races final : public Observer {
   void synchronise(Watched& w, const Touch& t, std::uint64_t base, const Doer& d, bool before);
   bool looks_again(Watched& w, const Touch& t, std::uint64_t base, std::uint32_t site) const;
   bool updates_again(const Watched& w, const Touch& t, std::uint64_t address) const;
+  bool waits_again(Watched& w, const Touch& t, std::uint64_t place, std::uint64_t base) const;
   void visit(const Doer& doer, std::uint32_t site, const Location& where, const Cta& from);
   static bool knows_of(const View& view, std::uint64_t cta);
   static Code too_late(const Doer& d, std::uint64_t host);
@@ -337,7 +356,8 @@ class Races final : public Observer {
   static Who who_copies(Who who) { return who | copies_bit; }
   bool by_copy(const Agent& agent, const Location& where, Access kind, const Manner& manner);
   static void wait_for_copies(Watched& w, Mask mask, std::uint64_t through);
-  static std::size_t copied_by(Who warp, Mask present, Mask mask, const Copied& copied, Moment* out);
+  static std::span<const Moment> sequenced_by(const Watched& w, Mask mask, const Own& own, Moment* out);
+  static std::size_t copied_by(Who warp, Mask present, Mask mask, const Own& own, Moment* out);
 
   // beside.cpp: the launch before.
   void look_beside(const Touch& touch);
@@ -349,10 +369,10 @@ class Races final : public Observer {
   Time tick(Watched& w);
   Time begin(Watched& w);
   static std::size_t done_by(const Watched& w, Mask mask, Time time, Moment* out);
-  static std::span<const Moment> over_by(const Watched& w, Mask mask, Time time, const Copied& copied, Moment* out);
-  static View published(const Watched& w, const View& view, Mask lanes, Time time, const Copied& copied);
+  static std::span<const Moment> over_by(const Watched& w, Mask mask, Time time, const Own& own, Moment* out);
+  static View published(const Watched& w, const View& view, Mask lanes, Time time, const Own& own);
   static View published(const Watched& w, const View& view, Mask lanes, Time time) {
-    return published(w, view, lanes, time, w.copied);
+    return published(w, view, lanes, time, w.own);
   }
   template <class F>
   static void change(Watched& w, Mask lanes, F f);
@@ -369,7 +389,11 @@ class Races final : public Observer {
   void read_releases(Watched& w, Mask mask, std::uint64_t address, const Doer& d, bool before);
   void write_release(Watched& w, int lane, std::uint64_t address, const Doer& d);
   void acquire_fence(Watched& w, int lane, Scope scope);
-  void sequential_fence(Watched& w, int lane, Scope scope);
+  bool fences_again(Watched& w, Mask mask, const Manner& manner);
+  void fence(Watched& w, Mask mask, const Manner& manner);
+  void sequential_fence(Watched& w, Mask mask, Time time, Scope scope);
+  void fence_among_narrow(Watched& w, int lane, Scope scope);
+  static void hold(Watched& w, View& held, const View& view);
 
   // findings.cpp: words.
   void find_same_lines();
@@ -424,7 +448,9 @@ class Races final : public Observer {
   std::uint64_t versions_ = 0;
   // The launch's time when a CTA last released with a scope, by a fence or by an access; by CTA and scope.
   std::unordered_map<std::uint64_t, std::array<Time, 4>> fenced_;
-  std::vector<Release> sequential_;                     // of fence.sc
+  const bool narrow_fences_;                            // the text has a fence.sc of a CTA or a cluster
+  std::vector<Release> sequential_;                     // then: of each fence.sc
+  std::uint64_t sequentials_ = 0;                       // how often that changed
   std::unordered_map<std::uint64_t, Ongoing> ongoing_;  // by cluster and number
   std::unordered_map<std::uint64_t, Copying> copying_;  // likewise
   std::map<std::pair<Who, Pipe>, Who> pipes_;           // by thread, warp or warpgroup
@@ -481,6 +507,7 @@ void Races::change(Watched& w, Mask mask, F f) {
     Part changed{some, w.parts[i].view};
     f(changed.view, some);
     if (changed.view == w.parts[i].view) continue;
+    ++w.learned;
     if (some == w.parts[i].lanes) {
       w.parts[i] = std::move(changed);
       fresh |= std::uint64_t{1} << i;

@@ -43,6 +43,13 @@ inline void learn_all(View& view, const View& from) {
   }
 }
 
+// The same; whether anything was new.
+inline bool learns_all(View& view, const View& from) {
+  const View before = view;
+  learn_all(view, from);
+  return view != before;
+}
+
 // What is told where the scope is too narrow.
 inline void learn_beyond_scope(View& view, const View& from) {
   learn(view, from, {View::sequential, View::any_scope, View::any_order});
