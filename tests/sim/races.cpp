@@ -189,3 +189,42 @@ TEST_CASE("lanes that wait for their tickets") {
   CHECK_MESSAGE(found.empty(), to_string(found));
   CHECK(std::clock() - begin < 8 * CLOCKS_PER_SEC);
 }
+
+// What a warp's lanes tell by an atomic they tell at once: else this takes ten seconds.
+TEST_CASE("thousands of threads that count") {
+  const auto count = [](std::string_view before, std::string_view after) {
+    const std::string text =
+        cat(".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p) {\n.reg .pred %p<4>; "
+            ".reg .b32 "
+            "%r<8>; .reg .b64 %rd<4>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %ctaid.x;\n"
+            "setp.eq.u32 %p1, %r1, 0;\n",
+            before, "\natom.relaxed.gpu.global.add.u32 %r3, [%rd1], 1;\n", after, "\nret;\n}\n");
+    sim_test::Fixture f;
+    f.grid = {128, 1, 1}, f.block = {256, 1, 1};
+    f.arguments = {{"inout", "00000000", {}}};
+    return sim_test::run(text, f, {.checks = *sim::checks_named("all")}).diagnostics;
+  };
+  const std::clock_t begin = std::clock();
+  CHECK(count("", "").empty());
+  CHECK(std::clock() - begin < 4 * CLOCKS_PER_SEC);
+  const auto code = [](const Diagnostics& found) { return found.empty() ? Code::syntax_error : found[0].code; };
+  CHECK(code(count("", "@%p1 ld.global.u32 %r4, [%rd1];")) == Code::missing_order);
+  CHECK(code(count("", "@%p1 st.global.u32 [%rd1], 7;")) == Code::data_race);
+}
+
+TEST_CASE("lanes that update one place, where one of them has been before") {
+  const auto after = [](int lane, std::string_view first) {
+    return run("", cat("setp.eq.u32 %p2, %r2, ", lane, ";\n@%p2 ", first, "\natom.shared.add.u32 %r10, [%r3], 1;\n"));
+  };
+  for (const int lane : {0, 1, 31}) {
+    CAPTURE(lane);
+    for (const std::string_view first : {"st.shared.u32 [%r3], 7;", "ld.shared.u32 %r6, [%r3];"}) {
+      CAPTURE(first);
+      REQUIRE(!after(lane, first).empty());
+      CHECK(after(lane, first)[0].code == Code::data_race);
+    }
+    CHECK(after(lane, "atom.shared.add.u32 %r6, [%r3], 1;").empty());
+    CHECK(after(lane, "ld.relaxed.cta.shared.u32 %r6, [%r3];").empty());
+    CHECK(after(lane, "st.relaxed.cta.shared.u32 [%r3], 7;").empty());
+  }
+}

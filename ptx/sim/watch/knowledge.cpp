@@ -524,8 +524,13 @@ void Races::read_releases(Watched& w, Mask mask, std::uint64_t address, const Do
 }
 
 void Races::Sum::add(Scope scope, bool ordered, const View& view) {
+  const bool same = is_wide(scope) && wide[ordered] == all[ordered];
   learn_all(all[ordered], view);
-  if (is_wide(scope)) learn_all(wide[ordered], view);
+  if (same) {
+    wide[ordered] = all[ordered];
+  } else if (is_wide(scope)) {
+    learn_all(wide[ordered], view);
+  }
 }
 
 void Races::Released::sum(const Release& r) {
@@ -555,31 +560,37 @@ void Races::Released::keep(Who thread) {
 
 // An atomic continues what was released there before, and a strong write what its own thread has; any other begins
 // anew.
-void Races::write_release(Watched& w, int lane, std::uint64_t address, const Doer& d) {
+void Races::write_release(Watched& w, Mask mask, std::uint64_t address, const Doer& d) {
   const Manner& manner = d.manner;
   const std::uint32_t bytes = width(d.pc, d.bytes);
   Released& released = releases_[address];
   released.version = ++versions_;
-  const Mask bit = Mask{1} << lane;
-  const Who thread = who_thread(w.who, lane);
+  const Who thread = std::has_single_bit(mask) ? who_thread(w.who, std::countr_zero(mask)) : 0;
   if (d.kind != Access::update) released.keep(thread);
   auto put = [&](Scope scope, bool ordered, View view) {
     released.add({scope, w.cta, ordered, bytes, std::move(view), thread});
   };
   const Time time = tick(w);
-  const View& view = view_of(w, lane);
-  const Held* const h = w.held[static_cast<std::size_t>(lane)].get();
-  if (releases(manner.order)) {
-    fenced_[w.cta][static_cast<std::size_t>(manner.scope)] = now_;
-    return put(manner.scope, true, published(w, view, bit, time));
+  if (releases(manner.order)) fenced_[w.cta][static_cast<std::size_t>(manner.scope)] = now_;
+  for (const Part& p : w.parts) {
+    const Mask some = p.lanes & mask;
+    if (!some) continue;
+    if (releases(manner.order)) {
+      put(manner.scope, true, published(w, p.view, some, time));
+      continue;
+    }
+    View told;  // what learn_relaxed takes
+    Moment moments[2 * lanes + 1];
+    for (const View::Kind kind : {View::tensor_before, View::sequential}) told.of[kind] = p.view.of[kind];
+    told.of[View::sequential] = join(told.of[View::sequential], sequenced_by(w, some, w.own, moments));
+    told.of[View::any_order] = join(p.view.of[View::any_order], over_by(w, some, time, w.own, moments));
+    put(manner.scope, false, std::move(told));
   }
-  View told;  // what learn_relaxed takes
-  Moment moments[3];
-  for (const View::Kind kind : {View::tensor_before, View::sequential}) told.of[kind] = view.of[kind];
-  told.of[View::sequential] = join(told.of[View::sequential], sequenced_by(w, bit, w.own, moments));
-  told.of[View::any_order] = join(view.of[View::any_order], over_by(w, bit, time, w.own, moments));
-  put(manner.scope, false, std::move(told));
-  if (h && h->released) put(std::min(h->scope, manner.scope), true, published(w, h->release, bit, h->released, {}));
+  for (Mask rest = releases(manner.order) ? 0 : mask; rest; rest &= rest - 1) {
+    const Held* const h = w.held[static_cast<std::size_t>(std::countr_zero(rest))].get();
+    if (!h || !h->released) continue;
+    put(std::min(h->scope, manner.scope), true, published(w, h->release, rest & (~rest + 1), h->released, {}));
+  }
 }
 
 // ---- ends

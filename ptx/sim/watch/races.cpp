@@ -149,7 +149,9 @@ void Races::touched(const Touch& t) {
   for (const Part& part : w.parts) {
     d.view = &part.view, d.own = &w.own, d.asks = {};
     if (t.kind == Access::read && !strong && read_in_stripes(d, site, t, base, part.lanes & t.lanes)) continue;
-    for (Mask rest = part.lanes & t.lanes; rest; rest &= rest - 1) {
+    Mask rest = part.lanes & t.lanes;
+    if (t.kind == Access::update && strong && is_one_place(t)) rest = record_together(d, site, place, t.bytes, rest);
+    for (; rest; rest &= rest - 1) {
       d.lane = std::countr_zero(rest);
       record(d, site, base + (t.at[d.lane] & t.mask), t.bytes);
     }
@@ -175,16 +177,32 @@ std::uint32_t Races::width(std::uint32_t pc, std::uint32_t bytes) const {
 void Races::synchronise(Watched& w, const Touch& t, std::uint64_t base, const Doer& d, bool before) {
   for (std::uint32_t element = 0; element < t.bytes; element += width(t.pc, t.bytes)) {
     const auto place = [&](int lane) { return base + (t.at[lane] & t.mask) + element; };
-    const bool together = t.kind == Access::read && is_one_place(t);
     const bool red = t.kind == Access::update && launch_.program.ops[t.pc].destinations == 0;
-    if (together) read_releases(w, t.lanes, place(std::countr_zero(t.lanes)), d, before);
-    for (Mask rest = together ? 0 : t.lanes; rest; rest &= rest - 1) {
+    const bool together = is_one_place(t) && (t.kind == Access::read || updates_at_once(w, t, red));
+    for (Mask rest = t.lanes; rest;) {
       const int lane = std::countr_zero(rest);
-      if (t.kind == Access::update && !before) w.updated[static_cast<std::size_t>(lane)] = place(lane);
-      if (t.kind != Access::write && !red) read_releases(w, Mask{1} << lane, place(lane), d, before);
-      if (!before && writes(t.kind)) write_release(w, lane, place(lane), d);
+      const Mask some = together ? rest : Mask{1} << lane;
+      rest &= ~some;
+      if (t.kind != Access::write && !red) read_releases(w, some, place(lane), d, before);
+      if (!before && writes(t.kind)) write_release(w, some, place(lane), d);
+    }
+    for (Mask rest = t.kind == Access::update && !before ? t.lanes : 0; rest; rest &= rest - 1) {
+      const int lane = std::countr_zero(rest);
+      w.updated[static_cast<std::size_t>(lane)] = place(lane);
     }
   }
+}
+
+// Whether lanes that update one place learn nothing of each other by that, so that they tell what they have at once.
+bool Races::updates_at_once(const Watched& w, const Touch& t, bool red) {
+  if (t.kind != Access::update || t.manner.order != Order::relaxed) return false;
+  for (Mask rest = t.lanes; rest; rest &= rest - 1) {
+    const auto lane = static_cast<std::size_t>(std::countr_zero(rest));
+    if ((w.held[lane] && w.held[lane]->released) || (!red && w.own.sequenced[lane])) return false;
+  }
+  return red || std::ranges::none_of(w.parts, [](const Part& p) {
+           return p.view.of[View::tensor_before] || p.view.of[View::sequential];
+         });
 }
 
 // These lanes have read the place before, and nobody has written there since: nothing is new.
@@ -325,6 +343,42 @@ void Races::record(Doer& d, std::uint32_t site, std::uint64_t address, std::uint
     }
     address += piece, bytes -= piece;
   }
+}
+
+// Updates of one place by lanes that know the same: what is to say of other warps' accesses is said of the first.
+// Returns the lanes that are still to be recorded.
+Mask Races::record_together(Doer& d, std::uint32_t site, std::uint64_t address, std::uint64_t bytes, Mask mask) {
+  if (mask == 0) return 0;
+  d.lane = std::countr_zero(mask);
+  record(d, site, address, bytes);
+  const Mask rest = mask & (mask - 1);
+  if (rest == 0 || piece_of(address, bytes) != bytes) return rest;
+  TouchBlock& block = plane_.block(address, static_cast<std::uint32_t>(bytes), sets_);
+  TouchCell& cell = block.cells[address % TouchBlock::bytes >> block.shift];
+  if (bytes >> block.shift > 1 || !block.stripes.empty()) return rest;
+  if (!go_on_alike(d, site, cell.writes, rest) || !go_on_alike(d, site, cell.reads, rest)) return rest;
+  if (const auto* const reads = sets_.set(cell.reads); reads && reads->empty())
+    sets_.drop(std::exchange(cell.reads, 0));
+  if (!sets_.set(cell.writes)) cell.writes = sets_.make({{cell.writes >> 5, Mask{1} << (cell.writes & 31)}});
+  for (Lanes& l : *sets_.set(cell.writes)) {
+    if (l.site == site) return l.mask |= rest, 0;
+  }
+  return rest;
+}
+
+// Whether these lanes may follow the accesses as another lane of their warp has. Their own earlier ones are taken out.
+bool Races::go_on_alike(const Doer& d, std::uint32_t site, Touches earlier, Mask mask) {
+  const auto is_own = [&](std::uint32_t other) { return other != site && sites_[other].who == d.who; };
+  bool alike = true;
+  sets_.each(earlier, [&](std::uint32_t other, Mask) {
+    const Site& s = sites_[other];
+    alike = alike && (!is_own(other) || (morally_strong(d, s) && !shares_volatile_data(d, s) && includes_manner(d, s)));
+  });
+  std::vector<Lanes>* const set = sets_.set(earlier);
+  if (!alike || !set) return alike && (!earlier || !is_own(earlier >> 5));
+  for (Lanes& l : *set) l.mask &= ~(is_own(l.site) ? mask : 0);
+  std::erase_if(*set, [](const Lanes& l) { return l.mask == 0; });
+  return true;
 }
 
 // A copy over another's bytes that somebody has read since: that reader waited for the earlier one, or was reported.

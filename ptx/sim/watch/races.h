@@ -282,6 +282,9 @@ class Races final : public Observer {
   void synchronise(Watched& w, const Touch& t, std::uint64_t base, const Doer& d, bool before);
   bool looks_again(Watched& w, const Touch& t, std::uint64_t base, std::uint32_t site) const;
   bool updates_again(const Watched& w, const Touch& t, std::uint64_t address) const;
+  static bool updates_at_once(const Watched& w, const Touch& t, bool red);
+  Mask record_together(Doer& doer, std::uint32_t site, std::uint64_t address, std::uint64_t bytes, Mask lanes);
+  bool go_on_alike(const Doer& doer, std::uint32_t site, Touches earlier, Mask lanes);
   bool waits_again(Watched& w, const Touch& t, std::uint64_t place, std::uint64_t base) const;
   void visit(const Doer& doer, std::uint32_t site, const Location& where, const Cta& from);
   static bool knows_of(const View& view, std::uint64_t cta);
@@ -387,7 +390,7 @@ class Races final : public Observer {
   bool includes(Scope scope, std::uint64_t cta, std::uint64_t other) const;
   std::size_t needed(std::uint64_t cta, std::uint64_t other) const;
   void read_releases(Watched& w, Mask mask, std::uint64_t address, const Doer& d, bool before);
-  void write_release(Watched& w, int lane, std::uint64_t address, const Doer& d);
+  void write_release(Watched& w, Mask mask, std::uint64_t address, const Doer& d);
   void acquire_fence(Watched& w, int lane, Scope scope);
   bool fences_again(Watched& w, Mask mask, const Manner& manner);
   void fence(Watched& w, Mask mask, const Manner& manner);
