@@ -45,21 +45,28 @@ void merge(std::span<const Moment> a, std::span<const Moment> b, Clock& out) {
   }
 }
 
-// Of clocks that list the same: which of them knows all that the other does. What either lists stands beside no wider
-// moment that covers it, and so does the later of both.
-struct Alike {
-  bool same = false;                 // they list the same
+// Which of two clocks is known to know all that the other does, by what both list. If they list the same, then what
+// either lists stands beside no wider moment that covers it, and so does the later of both.
+struct Compared {
+  bool alike = true;                 // they list the same
   bool first = true, second = true;  // it knows all
 };
 
-Alike compare(const Clock& a, const Clock& b) {
-  Alike out;
-  if (a.size() != b.size()) return out;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i].who != b[i].who) return out;
-    out.first &= a[i].time >= b[i].time, out.second &= b[i].time >= a[i].time;
+Compared compare(const Clock& a, const Clock& b) {
+  Compared out;
+  std::size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size() && (out.alike || out.first || out.second)) {
+    if (a[i].who == b[j].who) {
+      out.first &= a[i].time >= b[j].time, out.second &= b[j].time >= a[i].time;
+      ++i, ++j;
+    } else {
+      const bool fewer = a[i].who < b[j].who;
+      (fewer ? out.second : out.first) = out.alike = false;
+      ++(fewer ? i : j);
+    }
   }
-  out.same = true;
+  if (i < a.size()) out.second = out.alike = false;
+  if (j < b.size()) out.first = out.alike = false;
   return out;
 }
 
@@ -69,11 +76,25 @@ Known later_of(const Clock& a, const Clock& b) {
   return out;
 }
 
+// A thread, its copies or a stream.
+bool covers_none(Who who) { return is_stream(who) || who != warp_of(who); }
+
+Known with(const Clock& a, const Moment& later) {
+  const auto at = std::ranges::lower_bound(a, later.who, {}, &Moment::who);
+  auto out = std::make_shared<Clock>();
+  out->reserve(a.size() + 1);
+  out->assign(a.begin(), at);
+  out->push_back(later);
+  out->insert(out->end(), at + (at != a.end() && at->who == later.who), a.end());
+  return out;
+}
+
 }  // namespace
 
 Known join(const Known& a, std::span<const Moment> b) {
   static thread_local Clock both;
   if (b.empty()) return a;
+  if (a && b.size() == 1 && covers_none(b[0].who)) return known_until(a, b[0].who) >= b[0].time ? a : with(*a, b[0]);
   merge(a ? std::span<const Moment>(*a) : std::span<const Moment>(), b, both);
   if (a && both == *a) return a;
   return std::make_shared<const Clock>(both);
@@ -82,7 +103,10 @@ Known join(const Known& a, std::span<const Moment> b) {
 Known join(const Known& a, const Known& b) {
   if (a == b || !b) return a;
   if (!a) return b;
-  if (const Alike alike = compare(*a, *b); alike.same) return alike.first ? a : alike.second ? b : later_of(*a, *b);
+  const Compared compared = compare(*a, *b);
+  if (compared.first) return a;
+  if (compared.second) return b;
+  if (compared.alike) return later_of(*a, *b);
   static thread_local Clock both;
   merge(*a, *b, both);
   if (both == *b) return b;
