@@ -20,6 +20,7 @@ from pyptx.errors import LaunchTypeError, LaunchValueError  # noqa: E402
 from pyptx.kernels import _row_function, norm  # noqa: E402
 from pyptx.kernels._rows import loops  # noqa: E402
 from pyptx.kernels._rows.loops import FEW_WAVES, WAVES, is_small, small_looping, wide_looping  # noqa: E402
+from pyptx.kernels._rows.ring import places_of_median  # noqa: E402
 from pyptx.kernels._rows.split import LAST_WAVE, Split  # noqa: E402
 from pyptx.kernels.column_sums import column_sums  # noqa: E402
 from pyptx.kernels.cross_entropy import CROSS_ENTROPY  # noqa: E402
@@ -601,8 +602,21 @@ def test_far_from_zero_and_with_an_outlier(device):
     x = torch.randn(4, 4096, device=device) + 1000
     assert distance(kernels.layer_norm(x), F.layer_norm(x.double(), (4096,))) < 3e-5
     x = torch.randn(4, 4096, device=device)
-    x[:, 0] = 1e4
+    x[:, places_of_median(4096)[0]] = 1e4
     assert distance(kernels.layer_norm(x), F.layer_norm(x.double(), (4096,))) < 3e-6
+
+
+@devices
+@pytest.mark.parametrize("n", [90, 768, 4096, 65536])
+def test_layer_norm_of_what_has_a_border(n, device):
+    """The first, the middle and the last element of an image of two channels lie on its border."""
+    x = torch.randn(2, n, device=device) + 1000
+    x[:, [0, n // 2, n - 1]] = 0
+    x.requires_grad_()
+    exact, g = x.detach().double().requires_grad_(), torch.randn(2, n, device=device)
+    got, wanted = kernels.layer_norm(x), F.layer_norm(exact, (n,))
+    assert distance(got.detach(), wanted.detach()) < 1e-6
+    assert distance(*(torch.autograd.grad(y, at, g)[0] for y, at in ((got, x), (wanted, exact)))) < 1e-6
 
 
 @devices

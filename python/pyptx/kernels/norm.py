@@ -4,7 +4,7 @@ rms_norm: y = h w with h = x r and r = 1 / sqrt(mean(x x) + eps).  For the gradi
 dx = r (g w - h mean(g w h)),  dw = sum over rows of g h.
 
 layer_norm: y = h w + b with h = (x - mean) r and r = 1 / sqrt(mean((x - mean)^2) + eps).  One pass takes the sums of c and c c, where
-c = x - k and k is the median of three elements of the row: rows far from zero keep their digits, and one outlier does no harm.
+c = x - k and k is the median of three elements of the row: rows far from zero keep their digits, and outliers do no harm, unless they are two of the three.
 dx = r (g w - mean(g w) - h mean(g w h)),  dw = sum of g h,  db = sum of g.
 
 dw and db are sums over rows: each CTA adds up the rows that it meets, and `column_sums` adds up the sums of the CTAs.

@@ -21,7 +21,7 @@ from pyptx.kernels._registers import (
     widened,
 )
 from pyptx.kernels._rows.edges import store_element
-from pyptx.kernels._rows.ring import median_of
+from pyptx.kernels._rows.ring import median_of, places_of_median
 from pyptx.kernels._rows.split import WARP
 from pyptx.kernels._rows.values import Values
 from pyptx.types import b16, b32, f32, u8, u32
@@ -49,7 +49,7 @@ class Median:
     @functools.cached_property
     def value(self):
         values = self.values
-        median_of(result := reg.scalar(f32), values[0], values[len(values) // 2], values[-1])
+        median_of(result := reg.scalar(f32), *(values[at] for at in places_of_median(len(values))))
         return result
 
 

@@ -18,7 +18,7 @@ from pyptx.kernels._rows.split import SHARED
 from pyptx.kernels._rows.values import Values
 from pyptx.types import b16, b32, u8, u32
 
-__all__ = ["Ahead", "Early", "Stream", "median_of"]
+__all__ = ["Ahead", "Early", "Stream", "median_of", "places_of_median"]
 
 
 def least_memory(split) -> int:
@@ -154,8 +154,14 @@ class Fetched(Values):
         return [value for each in bits for value in widened(each, dtype)]
 
 
+def places_of_median(n: int) -> list[int]:
+    """Three columns, of whose elements `Row.median` takes the median.  They are multiples of the golden section: no borders of images, and no multiples of
+    the sizes of heads and channels, where several elements may be far from all others (zeros of padding), from which sums of squares lose digits."""
+    return [int(n * part) for part in (0.2360680, 0.6180340, 0.8541020)]
+
+
 class Early:
-    """The first, the middle and the last element of the next row, which are loaded early.  `value`: their median, for the row that is worked
+    """The elements of the next row of which there is a median, which are loaded early.  `value`: their median, for the row that is worked
     on."""
 
     def __init__(self, row, tensor):
@@ -168,7 +174,7 @@ class Early:
             return
         size, guard = self.dtype.bits // 8, {} if there_is is None else {"pred": there_is}
         base = self.begin(index)
-        for bits, column in zip(self.bits, (0, self.n // 2, self.n - 1), strict=True):
+        for bits, column in zip(self.bits, places_of_median(self.n), strict=True):
             (LOAD.b32 if size == 4 else LOAD.b16)(bits, ptx.addr(base, column * size), **guard)
 
     def take(self):

@@ -227,7 +227,7 @@ class Row:
         return apply_to(reg.scalar(u32), ptx.inst.min.u32, number, self.last), {"pred": number <= self.last}
 
     def median(self, tensor):
-        """The median of the first, the middle and the last element of the row of a matrix."""
+        """The median of three elements of the row of a matrix (`places_of_median`)."""
         if self.early:
             return self.early.value
         early = self.early = Early(self, tensor)
