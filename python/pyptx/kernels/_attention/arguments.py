@@ -250,7 +250,11 @@ def scales_of_heads(q, scales, heads: int, shared: int) -> tuple:
 
 
 def strides_of(q, k, v, ragged: bool, paged: bool, step: int) -> dict:
-    """The runtime scalars that are strides, in units of 16 bytes."""
+    """The runtime scalars that are strides, in units of 16 bytes, in which the kernel counts in 32 bits."""
+    for name, each, count in (("q", q, 8), ("k", k, step), ("v", v, step)):
+        last = sum((size - 1) * stride for size, stride in zip(each.shape, stride_of(each), strict=True))
+        if last // count >= 1 << 32:
+            raise LaunchValueError(f"attention: {name} of a cache lies within 2^36 bytes, not {last // count * 16}")
     q_outer, q_query, q_head = (0, *stride_of(q)[:2]) if ragged else (stride_of(q)[i] for i in (0, 2, 1))
     found = [each // 8 for each in (q_outer, q_query, q_head)]
     for each in (k, v):
@@ -464,7 +468,7 @@ def bias_of(mask, q, k, v):
         mask, biased = with_even_rows(mask, (*sizes[:3], whole[3])), 2
         strides = stride_of(mask)
     steps = [stride // biased if size > 1 else 0 for stride, size in zip(strides[:3], sizes, strict=False)]
-    return mask, dict(zip(BIAS, steps, strict=True)), biased
+    return mask, {name: step for (_, name), step in zip(BIAS, steps, strict=True)}, biased
 
 
 def where(mask, q):

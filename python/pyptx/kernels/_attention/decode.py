@@ -51,7 +51,7 @@ class Decode(Forward):
             ("u32", name)
             for name in ("B", "HK", "R", "DV", "S", *(["T"] if self.page else [] if self.counted else ["N"]))
         ]
-        strides = [("u32", name) for name in BIAS] if self.biased else []
+        strides = BIAS if self.biased else ()
         return [*sizes, *strides, ("u32", "queries"), *options_of(self)]
 
 

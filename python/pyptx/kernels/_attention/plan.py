@@ -29,7 +29,8 @@ def k_major(line: int) -> int:
 
 
 K_MAJOR = k_major(128)
-BIAS = ("bias_batch", "bias_head", "bias_query")  # the strides of a bias, in what it is loaded by
+# The strides of a bias, in what it is loaded by, of which a row has fewer than 2^32.
+BIAS = (("u64", "bias_batch"), ("u64", "bias_head"), ("u32", "bias_query"))
 EVERYONE = 1  # the first named barrier of the turns; barrier 0 is the CTA's
 
 
@@ -175,7 +176,7 @@ class Forward:
         """The runtime scalars: sizes of the tensors, then options of the call."""
         sizes = ("P", "H", "HK", "M", self.width_name) if self.ragged else ("B", "H", "HK", "M", "N", "together")
         sizes += ("DV",) * self.direct
-        return [*(("u32", name) for name in (*sizes, *(BIAS if self.biased else ()))), *options_of(self)]
+        return [*(("u32", name) for name in sizes), *(BIAS if self.biased else ()), *options_of(self)]
 
 
 def options_of(plan) -> list:

@@ -73,8 +73,8 @@ class SmallForward:
 
     @property
     def scalars(self) -> list:
-        sizes = ("H", "HK", "M", "N", *(BIAS if self.biased else ()))
-        return [*(("u32", name) for name in sizes), *options_of(self)]
+        sizes = [("u32", name) for name in ("H", "HK", "M", "N")]
+        return [*sizes, *(BIAS if self.biased else ()), *options_of(self)]
 
 
 def small_forward_kernel(dtype, plan: SmallForward):

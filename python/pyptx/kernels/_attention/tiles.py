@@ -13,7 +13,7 @@ PAGES_AT_ONCE = 4
 
 def take_scalars(owner, scalars: list):
     """Makes attributes of runtime scalars, by name."""
-    kinds = {"u32": u32, "s32": s32, "f32": f32}
+    kinds = {"u32": u32, "u64": u64, "s32": s32, "f32": f32}
     for kind, name in scalars:
         setattr(owner, name, ptx.param(kinds[kind], name))
 
@@ -169,8 +169,9 @@ class Tiles:
         return self.row_of_bias(self.head, row)
 
     def row_of_bias(self, head, query):
-        at = apply(u64, ptx.inst.mul.wide.u32, self.batch, self.bias_batch)
-        ptx.inst.mad.wide.u32(at, head, self.bias_head, at)
+        batch, head = (apply(u64, ptx.inst.cvt.u64.u32, each) for each in (self.batch, head))
+        at = apply(u64, ptx.inst.mul.lo.u64, batch, self.bias_batch)
+        ptx.inst.mad.lo.u64(at, head, self.bias_head, at)
         return apply(u64, ptx.inst.mad.wide.u32, query, self.bias_query, at)
 
     def sums_at(self, row):

@@ -56,10 +56,6 @@ class Columns:
         wide = to_u64(self.w)
         self.first = apply_to(reg.scalar(u64), ptx.inst.mad.lo.u64, above, wide, column)  # element of X
 
-    def pitch(self, tensor):
-        """Bytes from a row to the next."""
-        return self.w * (tensor.dtype.bits // 8)
-
     def address(self, tensor):
         """Where the columns begin in a tensor like X."""
         (pointer,) = ptx.global_ptrs(tensor)
@@ -108,13 +104,17 @@ class Columns:
 
     def places(self, tensor, number, count: int) -> list:
         """The addresses of so many of the thread's rows from `number` on."""
-        base, pitch = self.address(tensor), self.pitch(tensor)
+        base = self.address(tensor)
         if self.groups > 1:
-            base = beyond(base, self.group, pitch)
+            base = self.below(tensor, base, self.group)
         if not isinstance(number, int):
-            base, number = beyond(base, number, pitch), 0
+            base, number = self.below(tensor, base, number), 0
         behind = [number + i * self.groups for i in range(count)]
-        return [beyond(base, pitch, each) if each else base for each in behind]
+        return [self.below(tensor, base, each) if each else base for each in behind]
+
+    def below(self, tensor, place, rows):
+        """The address so many rows below another.  The bytes of a row may be too many for 32 bits."""
+        return beyond(place, self.w, rows * (tensor.dtype.bits // 8))
 
     def load(self, tensor) -> list:
         """The f32 of each column."""

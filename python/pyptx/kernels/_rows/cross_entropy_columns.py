@@ -125,7 +125,7 @@ def losses_of(columns: Columns, T, WEIGHT, ignore_index: int, smoothing: float):
     base, size = columns.address(X), X.dtype.bits // 8
     found = []
     for j, (number, inside) in enumerate(zip(targets.numbers, targets.inside, strict=True)):
-        place = beyond(base, number, columns.pitch(X))
+        place = columns.below(X, base, number)
         found.append(fetched(X.dtype, ptx.addr(place, j * size), pred=inside))
     for j, bits in enumerate(found):
         lines = log(total[j])

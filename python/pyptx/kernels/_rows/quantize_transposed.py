@@ -63,11 +63,11 @@ class Square:
         (pointer,) = ptx.global_ptrs(X)
         row, line = self.above * BLOCK + self.row, self.block * BLOCK + self.line
         size, found = self.dtype.bits // 8, []
-        place, pitch = beyond(pointer, row, size), self.rows * size
+        place, above = beyond(pointer, row, size), line * size
         for k in range(LINES):
             found.append(registers(self.dtype, self.vector, init=0))
             inside = (line + k < self.columns) & (row < self.rows)
-            move(LOAD, beyond(place, line + k, pitch), 0, found[-1], 16, pred=inside)
+            move(LOAD, beyond(place, self.rows, above + k * size), 0, found[-1], 16, pred=inside)
         return found
 
     def values(self, loaded: list) -> list:
