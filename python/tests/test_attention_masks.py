@@ -104,6 +104,19 @@ def test_rows_that_see_no_key_of_several_blocks(target, width):
         agrees(kernels.attention(q, k, v, mask=mask, lse=True), masked(q, k, v, mask))
 
 
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize(("queries", "keys", "width"), [(40, 70, 64), (130, 300, 64), (2, 600, 64), (70, 200, 128)])
+def test_rows_of_large_negative_numbers_see_no_key(queries, keys, width, target):
+    """Exponents are relative to the largest, which f32 rounds by more than exponentials have room for."""
+    q, k, v = tensors("cpu", *[(1, 1, size, width) for size in (queries, keys, keys)])
+    for number in (-1e10, -1e12, -1e20, -1e30, torch.finfo(torch.bfloat16).min):
+        mask = torch.zeros(queries, keys)
+        mask[0], mask[1:, : keys // 2] = number, number
+        with kernels.simulated_target(target):
+            got = kernels.attention(q, k, v, mask=mask.bfloat16(), lse=True)
+        agrees(got, masked(q, k, v, mask == 0))
+
+
 def test_odd_rows_are_not_copied():
     """Of values of up to 64 columns; for more there are too few registers."""
     q, k = tensors("cpu", *[(1, 2, 30, 64)] * 2)

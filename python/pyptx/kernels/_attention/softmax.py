@@ -17,6 +17,8 @@ from pyptx.types import b16, b32, f32, s32, u32, u64
 __all__ = ["Softmax", "over_row"]
 
 LEAST = -(2**31)
+# Exponents of 2 below which keys do not count: from there on a base is rounded by more than exponentials have room for.
+UNSEEN = -(2.0**31)
 ROOM = 192  # registers for scores, p, the result and a bias
 
 
@@ -135,8 +137,7 @@ class Softmax:
             ptx.inst.add.f32(self.largest[row], self.largest[row], self.margin)
         base = self._base(row)
         if masked:  # a row that has seen no key: exp(-inf - 0) is 0, where -inf - -inf is NaN
-            nothing = self.largest[row] == -math.inf
-            ptx.inst.selp.f32(base, 0.0, base, nothing)
+            ptx.inst.selp.f32(base, 0.0, base, base < UNSEEN)
         negative = apply(f32, ptx.inst.neg.f32, base)
         self._rescale(row, before, negative)
         return negative
