@@ -30,12 +30,13 @@ bool dense(const DLTensor& tensor, bool column_major) {
   return fits;
 }
 
-// A strided argument has an innermost stride of 1 and no negative stride.
+// A strided argument has an innermost stride of 1 and no negative stride. Without elements it has any strides.
 bool forward(const DLTensor& tensor) {
   if (tensor.strides == nullptr || tensor.ndim == 0) return true;
   const std::int32_t last = tensor.ndim - 1;
-  if (tensor.strides[last] != 1 && tensor.shape[last] > 1) return false;
-  return std::all_of(tensor.strides, tensor.strides + last, [](std::int64_t stride) { return stride >= 0; });
+  const bool beside = tensor.strides[last] == 1 || tensor.shape[last] <= 1;
+  return (beside && std::all_of(tensor.strides, tensor.strides + last, [](std::int64_t each) { return each >= 0; })) ||
+         empty(tensor);
 }
 
 std::byte* data(const DLTensor& tensor) { return static_cast<std::byte*>(tensor.data) + tensor.byte_offset; }

@@ -80,3 +80,17 @@ def test_gradient_of_gates_and_ups(name, dtype, shape):
     assert distance(got, wanted) < tolerance
     assert distance(in_torch.DERIVATIVES[name](g, z), wanted) < 3 * tolerance
     torch.library.opcheck(torch.ops.pyptx.gated_gradient, (g, z, name))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("experts", [0, 3])
+@pytest.mark.parametrize("spread", [True, False])
+def test_no_rows(experts, spread, target):
+    a, b = (torch.randn(shape).bfloat16().requires_grad_() for shape in ((0, 64), (experts, 64, 48)))
+    with kernels.simulated_target(target):
+        y = kernels.grouped_matmul(a, b, torch.zeros(experts, dtype=torch.int32))
+        g = torch.ones(()).bfloat16().expand(0, 48) if spread else torch.ones(0, 48).bfloat16()
+        da, db = torch.autograd.grad(y, (a, b), g)
+        parts = kernels.grouped_matmul(a.detach().mT, g, torch.zeros(2, dtype=torch.int32))
+    assert da.shape == a.shape and db.shape == b.shape and not db.any()
+    assert parts.shape == (2, 64, 48) and not parts.any()

@@ -222,6 +222,12 @@ TEST_CASE("sizes of one, and no elements, are contiguous whatever their strides"
   Tensor none(Element::f32, {0, 512}, nullptr);
   none.strides = strides;
   CHECK(empty.takes(std::vector<DLTensor>{none, w}));
+
+  launch::Record rows = record(0, 512);  // which may lie apart
+  rows.tensors[0].strided = true;
+  std::int64_t spread[] = {0, 0};  // of one number
+  none.strides = spread;
+  CHECK(World(rows).takes(std::vector<DLTensor>{none, w}));
 }
 
 TEST_CASE("an empty grid runs nothing, and its outputs are there") {

@@ -44,7 +44,7 @@ def grouped(a, b, ends, masked, activation, scale_a, scale_b, out):
 def counted(a, ends, masked: bool):
     """Which rows belong to a group, (..., 1)."""
     rows = torch.arange(a.shape[-2], device=a.device)
-    return (rows < ends[:, None])[..., None] if masked else (rows < ends[-1])[:, None]
+    return (rows < ends[:, None])[..., None] if masked else (rows < (ends[-1] if len(ends) else 0))[:, None]
 
 
 def kind_of(tensor):
@@ -131,7 +131,8 @@ def backward_grouped(ctx, g):
         g = DERIVATIVES[ctx.activation](g, z)
     if ctx.needs_input_grad[0]:
         da = grouped_product(g, b.mT, ends, None, None, ctx.masked, None, True)
-    if ctx.needs_input_grad[1] and not (is_transformed() or engine(a.is_cuda, bf16, 16).startswith("sm_10")):
+    stacked = is_transformed() or engine(a.is_cuda, bf16, 16).startswith("sm_10")
+    if ctx.needs_input_grad[1] and not (stacked and len(ends)):
         db = parted_product(a, g, ends, ctx.masked)
     elif ctx.needs_input_grad[1]:
         own = counted(a, ends, ctx.masked)
@@ -148,8 +149,8 @@ def apart(a, ends):
 
 def parted(a, g, ends, masked=False):
     """The products a[rows of e].mT @ g[rows of e], (E, K, N), of a (T, K) and g (T, N), or, of rows that count, (E, R, K) and (E, R, N)."""
-    if not (a.shape[-1] and g.shape[-1] and len(ends)):
-        return fake_parted(a, g, ends)
+    if not (a.numel() and g.numel()):  # no rows, or no result
+        return fake_parted(a, g, ends).zero_()
     kernel = parted_kernel(a.shape[-1], g.shape[-1], len(ends), type_name(a), a.is_cuda, masked)
     a, g = (dense(each, False).view(-1, each.shape[-1]) for each in (a, g))
     return kernel(a, g, ends.contiguous())
