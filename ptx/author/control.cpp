@@ -321,6 +321,12 @@ Type range_type(const Operand& start, const Operand& stop, const Operand& step) 
 // A bound in the loop's type: numbers as they are, registers of another width converted once before the loop.
 Operand bound(Builder& b, const Operand& o, Type type) {
   if (!is_register(o)) {
+    if (o.literal == Operand::Literal::real) {
+      Text real;
+      real.real(std::bit_cast<double>(o.ir.bits));
+      b.refuse(Code::bad_argument,
+               cat("range_ takes integers and integer registers, not the real number ", real.view()));
+    }
     if (!o.is_integer())
       b.refuse(Code::bad_argument,
                cat("range_ takes integers and integer registers, not `", ir::to_string(b.state().function, o.ir), '`'));

@@ -15,6 +15,8 @@
 
 namespace ptx::author {
 
+struct Shared;
+
 class Declarations : public Builder {
  public:
   using Builder::Builder;
@@ -77,6 +79,7 @@ class Declarations : public Builder {
     return on(at).address(base, offset);
   }
   Address at(const Operand& base, const Reg& offset, Line at = Line::current()) { return on(at).address(base, offset); }
+  Address at(const Shared& base, std::int64_t offset, Line at = Line::current());  // refused outside of the allocation
 
   void label(std::string_view name, Line at = Line::current()) { on(at).label(name); }
   void comment(std::string_view text, Line at = Line::current()) { on(at).comment(text); }

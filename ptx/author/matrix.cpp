@@ -67,6 +67,7 @@ struct Use {
   int transposed;
   std::int64_t offset;  // along K, bytes
   std::int64_t rows;    // of the product, along M or N
+  std::int64_t depth;   // of the product along K, of what memory has of it
 };
 
 void check_tile(const Shared& tile, const Use& use) {
@@ -88,16 +89,22 @@ void check_tile(const Shared& tile, const Use& use) {
   if (tile.tile->mn_major != (use.transposed != 0))
     refuse("is a tile with major=", tile.tile->mn_major ? "\"MN\"" : "\"K\"", ", and trans_", use.name, " = ",
            use.transposed, " contradicts it: ", tile.tile->mn_major ? 1 : 0, " reads it as it lies");
+  const auto outer = static_cast<std::int64_t>(tile.shape[0]), inner = static_cast<std::int64_t>(tile.shape[1]);
+  const std::int64_t needed_outer = tile.tile->mn_major ? use.depth : use.rows;
+  const std::int64_t needed_inner = tile.tile->mn_major ? use.rows : use.depth;
+  if (outer < needed_outer || inner * have.bits < needed_inner * want.bits)
+    refuse("is a tile of ", outer, " x ", inner, " with major=", tile.tile->mn_major ? "\"MN\"" : "\"K\"",
+           ", and the product's shape reads ", use.rows, use.name == "a" ? " of M" : " of N", " and ", use.depth,
+           " of K of it");
   b.state().multiplied[tile.symbol.id] = tile.swizzle;
   const std::int64_t width = arch::info(tile.swizzle).bytes;
   const std::int64_t step = tile.tile->mn_major ? 8 * width : 32;
   if (width != 0 && use.offset % step != 0)
     refuse("is read ", use.offset, " bytes behind its beginning: ", use.name, "_k_offset is in bytes, a multiple of ",
            step, tile.tile->mn_major ? ", eight rows of K" : ", the K of one product");
-  const auto rows = static_cast<std::int64_t>(tile.shape[0]);
-  const bool one_stripe = !tile.tile->mn_major && static_cast<std::int64_t>(tile.shape[1]) * have.bits == width * 8;
-  if (width != 0 && one_stripe && rows >= use.rows && use.offset / width + use.rows > rows)
-    refuse("has ", rows, " rows of ", width, " bytes, and ", use.name, "_k_offset = ", use.offset, " begins in row ",
+  const bool one_stripe = !tile.tile->mn_major && inner * have.bits == width * 8;
+  if (width != 0 && one_stripe && use.offset / width + use.rows > outer)
+    refuse("has ", outer, " rows of ", width, " bytes, and ", use.name, "_k_offset = ", use.offset, " begins in row ",
            use.offset / width, ", so the product's ", use.rows, " rows end behind it; along K it stays below ", width);
 }
 
@@ -160,21 +167,24 @@ Reg masked_descriptor(Builder& b, const Operand& start, const options::masked_de
 void mma_async(Builder& b, const Shape& shape, const Type& dtype_d, const Type& dtype_a, const Type& dtype_b,
                const std::vector<Operand>& d, const MatrixA& a, const MatrixB& bb, const options::mma_async& o) {
   const bool registers = std::holds_alternative<std::vector<Operand>>(a);
+  const isa::Mnemonic* mnemonic =
+      isa::resolve(cat("wgmma.mma_async", o.metadata ? ".sp" : "", ".sync.aligned.m", shape[0], 'n', shape[1], 'k',
+                       shape[2], o.satfinite ? ".satfinite." : ".", isa::info(dtype_d).name, '.',
+                       isa::info(dtype_a).name, '.', isa::info(dtype_b).name, dtype_a == Type::b1 ? ".and.popc" : ""));
+  // Of a shape that there is not, the instruction says what is legal.
+  const Shape read = mnemonic->matches.empty() ? Shape{} : shape;
   const auto operand_of = [&](const auto& matrix, const Use& use) {
     const auto* tile = std::get_if<Shared>(&matrix);
     if (!tile) return std::get<Operand>(matrix);
     check_tile(*tile, use);
     return Operand(tile_descriptor(*tile, use.offset));
   };
-  const Operand matrix_a = registers ? b.vector(std::get<std::vector<Operand>>(a))
-                                     : operand_of(a, {"a", dtype_a, o.trans_a, o.a_k_offset, shape[0]});
-  const Operand matrix_b = operand_of(bb, {"b", dtype_b, o.trans_b, o.b_k_offset, shape[1]});
+  const Use use_a{"a", dtype_a, o.trans_a, o.a_k_offset, read[0], o.metadata ? read[2] / 2 : read[2]};
+  const Use use_b{"b", dtype_b, o.trans_b, o.b_k_offset, read[1], read[2]};
+  const Operand matrix_a = registers ? b.vector(std::get<std::vector<Operand>>(a)) : operand_of(a, use_a);
+  const Operand matrix_b = operand_of(bb, use_b);
   if (o.scale_d.value.is_register() && o.scale_d.value.type != Type::pred)
     b.refuse(Code::bad_operand, "scale_d is a predicate register, or a number");
-  const isa::Mnemonic* mnemonic =
-      isa::resolve(cat("wgmma.mma_async", o.metadata ? ".sp" : "", ".sync.aligned.m", shape[0], 'n', shape[1], 'k',
-                       shape[2], o.satfinite ? ".satfinite." : ".", isa::info(dtype_d).name, '.',
-                       isa::info(dtype_a).name, '.', isa::info(dtype_b).name, dtype_a == Type::b1 ? ".and.popc" : ""));
   struct Choice {
     std::string_view name;
     int value, usual;

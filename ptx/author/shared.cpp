@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ptx/author/declarations.h"
 #include "ptx/author/detail/names.h"
 #include "ptx/author/detail/state.h"
 #include "ptx/author/expression.h"
@@ -135,6 +136,23 @@ Address Shared::address() const {
   return {builder, symbol, Type::none, offset};
 }
 
+Address address_at(const Shared& s, std::int64_t bytes) {
+  const Address made = s.address() + bytes;
+  if (s.moving) return made;
+  for (const Builder::State::Allocation& a : s.builder->state().allocations) {
+    const ir::Variable& v = s.builder->state().function.variables[a.variable];
+    const auto size = static_cast<std::int64_t>(a.bytes);
+    if (v.name.id() == s.symbol.id && (made.offset < 0 || made.offset >= size))
+      s.builder->refuse(Code::index_range, cat("byte ", made.offset, " of ", s.name(), " is not in 0..", size - 1));
+  }
+  return made;
+}
+
+Address Declarations::at(const Shared& base, std::int64_t offset, Line at) {
+  on(at);
+  return address_at(base, offset);
+}
+
 namespace {
 
 // The element's address in a register: index, byte offset, base (the instructions that 0.1.1 writes).
@@ -148,8 +166,8 @@ Reg element_address(const Shared& s, const Operand& row, const Operand& column) 
     const Operand& o = i ? column : row;
     if (!constant(o)) index_register(b, o, "an index");
     if (constant(o) && (o.ir.value < 0 || o.ir.value >= s.shape[static_cast<std::size_t>(i)]))
-      b.refuse(Code::index_range,
-               cat(i ? "column " : "row ", o.ir.value, " of ", s.shape[static_cast<std::size_t>(i)]));
+      b.refuse(Code::index_range, cat(i ? "column " : "row ", o.ir.value, " of ", s.name(), " is not in 0..",
+                                      s.shape[static_cast<std::size_t>(i)] - 1));
   }
   const auto plain = [&](const Operand& o) {
     return o.ir.kind == ir::Operand::Kind::special ? Operand(b.from(o, o.type)) : o;

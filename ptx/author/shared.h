@@ -65,6 +65,8 @@ inline Shared wgmma_tile(Kernel& kernel, isa::Type type, std::int64_t rows, std:
   return wgmma_tile(kernel, type, {rows, columns}, mn_major, align, name, at);
 }
 
+Address address_at(const Shared& shared,
+                   std::int64_t bytes);  // of a byte of the allocation, behind its beginning or a slice's
 Shared stage(const Shared& shared, const Operand& index);  // of a register: mov, mad.lo.u32 at once
 // An element: forms the address and loads or stores. Of one dimension, and of two.
 Reg load(const Shared& shared, const Operand& index);

@@ -191,6 +191,31 @@ std::string joined(std::string_view opcode, std::span<const std::string_view> mo
   return text;
 }
 
+// Whether the word has several numbers, as shapes of matrices have: m64n32k16, 128x256b.
+bool is_shape(std::string_view word) {
+  int numbers = 0;
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    const auto digit = [&](std::size_t at) { return word[at] >= '0' && word[at] <= '9'; };
+    numbers += digit(i) && (i == 0 || !digit(i - 1));
+  }
+  return numbers > 1;
+}
+
+// The shape nearest to the one that is written, with which the modifiers are a form: " `.m64n32k16` in place of ...".
+std::string other_shape(std::string_view opcode, const std::vector<std::string_view>& modifiers) {
+  for (std::size_t at = 0; at < modifiers.size(); ++at) {
+    if (!is_shape(modifiers[at])) continue;
+    std::vector<std::string_view> rest = modifiers;
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(at));
+    std::string_view best;
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (const std::string_view shape : legal_at(opcode, rest, at, false))
+      if (const auto apart = numbers_apart(modifiers[at], shape); apart && *apart < least) least = *apart, best = shape;
+    if (!best.empty()) return cat("`.", best, "` stands in place of `.", modifiers[at], '`');
+  }
+  return {};
+}
+
 // All modifiers are known together, yet no row takes exactly them.
 std::string explain_whole(std::string_view opcode, const std::vector<std::string_view>& modifiers) {
   for (const FormId id : forms_of(opcode)) {
@@ -200,15 +225,17 @@ std::string explain_whole(std::string_view opcode, const std::vector<std::string
     if (!legal.empty()) return cat('`', joined(opcode, modifiers), "`: ", legal);
   }
   const std::string begin = cat('`', joined(opcode, modifiers), "` is not complete; ");
+  const std::string shape = other_shape(opcode, modifiers);
   for (std::size_t at = 0; at < modifiers.size(); ++at) {  // mul.u32
     const auto missing = legal_at(opcode, modifiers, at, false);
     const std::string before = joined(opcode, std::span(modifiers).first(at));
     if (!missing.empty())
-      return cat(begin, "behind `", before, "` stands ", missing.size() > 1 ? "one of " : "", list(missing));
+      return cat(begin, shape, shape.empty() ? "" : ", or ", "behind `", before, "` stands ",
+                 missing.size() > 1 ? "one of " : "", list(missing));
   }
   const auto next = legal_behind(opcode, modifiers);
-  if (!next.empty()) return cat(begin, "it may go on with ", list(next));
-  return cat('`', joined(opcode, modifiers), "` is no form of `", opcode, '`');
+  if (!next.empty()) return cat(begin, shape, shape.empty() ? "" : ", or ", "it may go on with ", list(next));
+  return cat('`', joined(opcode, modifiers), "` is no form of `", opcode, '`', shape.empty() ? "" : ": ", shape);
 }
 
 }  // namespace

@@ -424,7 +424,7 @@ void Body::variable_of_body(const ir::Variable& v) {
                      v.initializer.empty();
   const bool barriers = v.type == isa::Type::b64 && v.alignment == 8;
   if (!plan_.allocates || scopes_.size() > 1 || !plain || (v.type != isa::Type::b8 && !barriers) || !once() ||
-      (barriers && !holds_barriers(v)))
+      (barriers && !holds_barriers(v)) || !stays_inside(v))
     return say(variable(v));
   const std::string name = names_.take(unmangled(v.name.view()));
   const auto known = plan_.contents.find(&v);
@@ -438,6 +438,18 @@ void Body::variable_of_body(const ir::Variable& v) {
   }
   say(text);
   operands_.add_symbol(v.name.id(), name, barriers);
+}
+
+// Whether every [v+bytes] lies in the variable: authors are refused what does not.
+bool Body::stays_inside(const ir::Variable& v) const {
+  const std::int64_t size = v.dims[0] * isa::info(v.type).bits / 8;
+  const auto inside = [&](const ir::Operand& o) {
+    if (o.kind != ir::Operand::Kind::address) return true;
+    const ir::Operand& base = f_.children(o)[0];
+    if (base.kind != ir::Operand::Kind::symbol || base.id != v.name.id()) return true;
+    return o.value >= 0 && o.value < size;
+  };
+  return std::all_of(f_.operands.begin(), f_.operands.end(), inside);
 }
 
 // Whether an instruction on mbarrier objects names it.

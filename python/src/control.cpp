@@ -9,8 +9,10 @@
 
 #include "ptx/author/expression.h"
 #include "ptx/author/print.h"
+#include "ptx/author/shared.h"
 #include "ptx/ir/lower.h"
 #include "ptx/isa/spelling.h"
+#include "python/src/shared.h"
 #include "python/src/trace.h"
 
 namespace ptx::python {
@@ -109,6 +111,7 @@ nb::object address_of(nb::handle base, nb::object offset) {
   }
   const author::Operand bytes = operand(offset, builder);
   if (!bytes.is_integer()) throw WrongKind(cat("an offset is an int or a register, not ", shown(offset)));
+  if (const author::Shared* shared = as_shared(base)) return make(author::address_at(*shared, bytes.ir.value));
   return make(start + bytes.ir.value);
 }
 
@@ -196,6 +199,10 @@ Example:
 void init_blocks(nb::module_& m) {
   nb::class_<Block>(m, "Block")
       .def("__enter__", enter_block, nb::sig("def __enter__(self) -> Block"))
+      .def("__bool__",
+           [](const Block&) -> bool {
+             throw WrongKind("a block is neither true nor false: write `with`, and not Python's `if` or `while`");
+           })
       .def(
           "__exit__",
           [](const Block& block, nb::handle type, nb::handle, nb::handle) {
@@ -385,7 +392,16 @@ Example:
   m.def("intrinsic_scope", [](std::string text) {
     return Block{[text](author::Builder& b) { author::begin_intrinsic(b, text); }, author::end_intrinsic};
   });
-  nb::class_<Range>(m, "Range").def("__iter__", [](nb::object self) { return self; }).def("__next__", next);
+  nb::class_<Range>(m, "Range")
+      .def("__iter__", [](nb::object self) { return self; })
+      .def("__next__", next)
+      .def("__enter__",
+           [](const Range&) -> nb::object {
+             throw WrongKind("range_ is a loop and no block: write `for i in ptx.range_(...):`");
+           })
+      .def(
+          "__exit__", [](const Range&, nb::handle, nb::handle, nb::handle) {}, nb::arg().none(), nb::arg().none(),
+          nb::arg().none());
   m.def("range_", range, nb::arg("start"), nb::arg("stop") = nb::none(), nb::arg("step") = 1, nb::kw_only(),
         nb::arg("dtype") = nb::none(),
         R"(for k in range_(start, stop, step): a loop on the GPU.  The Python body runs once and writes it.

@@ -1,5 +1,6 @@
 """What authors write who come from CUDA C++, Triton, Numba or CuTe: each is refused with what is written here instead."""
 
+import linecache
 import math
 import pickle
 import traceback
@@ -169,7 +170,12 @@ def test_blocks_and_calls_that_write_nothing():
             ptx.inst.bar.sync
         ptx.ret()
 
+    def no_with_scope(X, Y):
+        ptx.scope()
+        ptx.ret()
+
     for function, message in (
+        (no_with_scope, r":\d+: PTX3008 `ptx.scope\(...\)` alone is no block: write `with ptx.scope\(...\):`"),
         (no_with, r":\d+: PTX3008 `ptx.if_\(...\)` alone is no block: write `with ptx.if_\(...\):`"),
         (no_for, r"alone is no loop: write `for i in ptx.range_\(...\):`"),
         (no_call, r"`ptx.inst.bar.sync` alone writes nothing: it is called, with \(\)"),
@@ -190,8 +196,37 @@ def test_a_body_returns_nothing():
         return v
 
     for function in (returns_a_tensor, returns_a_register):
-        with pytest.raises(AuthoringTypeError, match=r"returns .*, which is lost: .*parameters of the body"):
+        with pytest.raises(AuthoringTypeError, match=r"returns .*, which is lost: .*parameters of the body") as caught:
             kernel(function, **OF_N).ptx(N=128)
+        at = caught.value.diagnostics[0]
+        assert at.file == __file__ and linecache.getline(at.file, at.line).strip().startswith("return ")
+
+
+def test_a_block_is_no_condition():
+    def an_if(X, Y):
+        if ptx.if_(reg.scalar(u32, init=1) > 0):
+            ptx.ret()
+
+    def a_while(X, Y):
+        while ptx.loop("again"):
+            ptx.ret()
+
+    def a_scope(X, Y):
+        scope = ptx.scope()
+        assert scope
+
+    for function in (an_if, a_while, a_scope):
+        with pytest.raises(AuthoringTypeError, match=r":\d+: PTX3001 a block is neither true nor false: write `with`"):
+            kernel(function, **OF_N).ptx(N=128)
+
+
+def test_a_range_is_no_block():
+    def with_range(X, Y):
+        with ptx.range_(0, 4):
+            ptx.ret()
+
+    with pytest.raises(AuthoringTypeError, match=r":\d+: PTX3001 range_ is a loop and no block: write `for i in ptx"):
+        kernel(with_range, **OF_N).ptx(N=128)
 
 
 def done(X, Y):
@@ -207,6 +242,12 @@ def done(X, Y):
         (lambda: kernel(done, **OF_N | {"grid": "N // 128"}), r"the sizes of grid must be integers, not 'N // 128'; for sizes of a call write a function, grid=lambda N:"),
         (lambda: kernel(done, **OF_N | {"grid": lambda N: N / 128})(NUMBERS), r"// gives integers, / does not"),
         (lambda: kernel(done, **OF_N | {"arch": 90}), r'arch must be the name of a target, "sm_90a", not 90'),
+        (lambda: kernel(done, **OF_N, arch="sm_95"), r"^arch: `\.target sm_95`: no target has this name; they are sm_75, "),
+        (lambda: kernel(done, **OF_N, arch="compute_90"), r"^arch: .*no target has this name"),
+        (lambda: kernel(done, **OF_N, version=(7, 0)), r"^version: `\.target sm_90a` needs \.version 8\.0"),
+        (lambda: kernel(done, **OF_N, version=(8, 9)), r"^version: `\.version 8\.9`: there is no such version"),
+        (lambda: kernel(done, **OF_N, raw_params=[("n", "u32")]), r"the type is the first part of an entry, \('u32', 'n'\)"),
+        (lambda: kernel(done, **OF_N, raw_params=[("int", "n")]), r"^raw_params: 'int' of 'n': unknown PTX type"),
         (lambda: kernel(done, **OF_N, version="8.5"), r"version must be two numbers, \(8, 5\), not '8.5'"),
         (lambda: kernel(done, **OF_N, smem=1 << 50), r"smem must be a number of bytes, not 1125899906842624"),
         (lambda: kernel(done, **OF_N, extern_smem="1 2"), r'extern_smem must be True or the name of the memory, "smem", not \'1 2\''),
@@ -368,6 +409,10 @@ def test_arguments_that_are_missing(call, said):
         (lambda X, Y: reg.array(f32, 4)["a"], "indexed by an int or a slice"),
         (lambda X, Y: smem.mbarrier(2)[1.5], "an mbarrier is chosen by an int or a register"),
         (lambda X, Y: smem.alloc(f32, (4, 4))["a"], "Cannot convert|shared memory is indexed|stage|index"),
+        (lambda X, Y: reg.scalar(u32) < X.shape, r"not a shape: X\.shape\[0\] is one of its sizes"),
+        (lambda X, Y: ptx.addr(reg.scalar(u64)) + 4, r"an address, ptx\.addr\(base, bytes\), is no number"),
+        (lambda X, Y: ptx.cp.async_.bulk.tensor_2d(smem.alloc(f32, 4), X, (0, 0), 0), r"takes its arguments by name: dst=, src=, coord=, mbar="),
+        (lambda X, Y: ptx.cp.async_.bulk.tensor_2d.store(X, 0, (0, 0)), r"takes its arguments by name: dst=, src=, coord=, cache_hint="),
         (lambda X, Y: ptx.bracket(X, [0, 0]), r"X is a tensor, .* a tensor copy its map, `X\.tma_desc\(\)`"),
     ],
 )  # fmt: skip
@@ -382,8 +427,13 @@ def test_values_of_the_wrong_kind_have_a_place(written, message):
         (lambda X, Y: smem.mbarrier(2)[3], r"PTX3004 index 3 of 2 mbarriers is not in 0\.\.1"),
         (
             lambda X, Y: list(ptx.range_(1.5)),
-            "PTX3003 range_ takes integers and integer registers, not `0d3FF8000000000000`",
+            "PTX3003 range_ takes integers and integer registers, not the real number 1.5",
         ),
+        (lambda X, Y: smem.alloc(f32, (8, 4))[8, 0], r"PTX3004 row 8 of smem_0 is not in 0\.\.7"),
+        (lambda X, Y: smem.alloc(f32, (8, 4))[0, -1], r"PTX3004 column -1 of smem_0 is not in 0\.\.3"),
+        (lambda X, Y: ptx.addr(smem.alloc(f32, 4), 16), r"PTX3004 byte 16 of smem_0 is not in 0\.\.15"),
+        (lambda X, Y: ptx.addr(smem.alloc(f32, 4), -4), r"PTX3004 byte -4 of smem_0 is not in 0\.\.15"),
+        (lambda X, Y: ptx.addr(smem.alloc(f32, (2, 4))[1], 16), r"PTX3004 byte 32 of smem_0 is not in 0\.\.31"),
     ],
 )
 def test_numbers_out_of_place_say_what_is_legal(written, message):
@@ -440,3 +490,28 @@ def test_tracebacks_leave_out_the_frames_between_caller_and_author(monkeypatch):
 def test_tracebacks_keep_what_fails_in_the_package(monkeypatch):
     monkeypatch.setattr("pyptx.specialise.specialisation.blocks.check_returned", None)
     assert _frames(lambda: body(lambda X, Y: None)(NUMBERS))[-2:] == ["_trace", "write_body"]
+
+
+def product(X, Y, *, a, b, shape, trans_b):
+    tile_a = smem.wgmma_tile(bf16, a)
+    tile_b = smem.wgmma_tile(bf16, b, major="MN" if trans_b else "K")
+    acc = reg.wgmma_frag(m=64, n=shape[1], dtype=f32)
+    kinds = dict(dtype_d=f32, dtype_a=bf16, dtype_b=bf16)
+    ptx.wgmma.mma_async(shape=shape, d=acc, a=tile_a, b=tile_b, trans_b=trans_b, **kinds)
+    ptx.ret()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "shape", "trans_b", "said"),
+    [
+        ((32, 16), (16, 32), (64, 32, 16), 1, r'`smem_0` is a tile of 32 x 16 with major="K", .* reads 64 of M and 16 of K'),
+        ((64, 16), (16, 16), (64, 32, 16), 1, r'`smem_1` is a tile of 16 x 16 with major="MN", .* reads 32 of N and 16 of K'),
+        ((64, 16), (8, 32), (64, 32, 16), 1, r'`smem_1` is a tile of 8 x 32 with major="MN", .* reads 32 of N and 16 of K'),
+        ((64, 16), (16, 16), (64, 32, 16), 0, r'`smem_1` is a tile of 16 x 16 with major="K", .* reads 32 of N and 16 of K'),
+        ((64, 8), (32, 16), (64, 32, 16), 0, r'`smem_0` is a tile of 64 x 8 .* reads 64 of M and 16 of K'),
+        ((64, 32), (32, 32), (64, 32, 32), 0, r"`\.m64n32k16` stands in place of `\.m64n32k32`, or .* \.sp"),
+    ],
+)  # fmt: skip
+def test_a_product_reads_no_more_than_its_tiles(a, b, shape, trans_b, said):
+    with pytest.raises(AuthoringError, match=rf"test_newcomers\.py:\d+: .*{said}"):
+        kernel(product, **OF_N).ptx(N=128, a=a, b=b, shape=shape, trans_b=trans_b)

@@ -69,5 +69,8 @@ TEST_CASE("an explanation lists what is legal") {
   CHECK(open.find(".s32") != open.npos);
   CHECK(explain("mul.u32") == "`mul.u32` is not complete; behind `mul` stands one of .hi .lo .wide");
   CHECK(explain("ex2.f32") == "`ex2.f32` is not complete; behind `ex2` stands .approx");
+  CHECK(explain("wgmma.mma_async.sync.aligned.m64n32k32.f32.bf16.bf16") ==
+        "`wgmma.mma_async.sync.aligned.m64n32k32.f32.bf16.bf16` is not complete; `.m64n32k16` stands in place of "
+        "`.m64n32k32`, or behind `wgmma.mma_async` stands .sp");
   CHECK(explain("exit.now") == "`.now` cannot follow `exit`, which takes no further modifier");
 }

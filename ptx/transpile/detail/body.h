@@ -141,6 +141,7 @@ class Body {
 
   void statement(const ir::Statement& s, std::uint32_t i);
   void variable_of_body(const ir::Variable& v);
+  bool stays_inside(const ir::Variable& v) const;
   bool holds_barriers(const ir::Variable& v) const;
   void say_why(std::uint32_t i);
   void instruction(std::uint32_t i, const ir::Instruction& instruction);

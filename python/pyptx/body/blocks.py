@@ -35,7 +35,8 @@ __all__ = ["check", "check_calls", "check_ran", "check_returned", "told"]
 
 _OPEN_BLOCK = 3008  # ptx/base/diagnostic.def
 _NAMES = {
-    name: getattr(_core, name) for name in ("if_", "else_", "when", "otherwise", "switch", "case", "loop", "range_")
+    name: getattr(_core, name)
+    for name in ("if_", "else_", "when", "otherwise", "switch", "case", "loop", "range_", "block", "scope", "expr")
 }
 
 
@@ -214,10 +215,25 @@ def check_returned(result: Any, function: Callable, name: str):
     """Refuses what a body returns as its result, which nobody gets."""
     check_ran(result, name)
     if isinstance(result, (_core.Reg, _core.RegArray, TensorSpec)) and function.__name__ != "<lambda>":
-        raise AuthoringTypeError(
+        code = function.__code__
+        why = (
             f"the body of {name} returns {result!r}, which is lost: a kernel stores its results into its outputs, "
             "which are parameters of the body, one for each of out_specs"
         )
+        diagnostic = _core.Diagnostic(_WRONG_ARGUMENT, code.co_filename, _line_of_return(code), why)
+        raise AuthoringTypeError(str(diagnostic), [diagnostic])
+
+
+def _line_of_return(code: types.CodeType) -> int:
+    """The line of the last `return` with a value; that of the function where the bytecode does not say."""
+    lines = {start: line for start, _, line in code.co_lines() if line}
+    line, found, before = code.co_firstlineno, code.co_firstlineno, None
+    for step in dis.get_instructions(code):
+        line = lines.get(step.offset, line)
+        if step.opname == "RETURN_VALUE" and not (before and before.opname == "LOAD_CONST" and before.argval is None):
+            found = line
+        before = step
+    return found
 
 
 def check_ran(result: Any, name: str):
@@ -261,13 +277,22 @@ def told(error: TypeError) -> AuthoringTypeError | None:
 
 
 _OPERANDS = re.compile(r"unsupported operand type\(s\) for (\S+?)(?: or .*)?: '(.+)' and '(.+)'")
+_ORDER = re.compile(r"'(\S+)' not supported between instances of '(.+)' and '(.+)'")
 _NO_PARTS = re.compile(
     r"(?:object of type )?'(?:pyptx\._core\.)?(Reg|TensorSpec)' (?:object is not iterable|has no len\(\))"
 )
 
 
+_BY_NAME = re.compile(r"(TensorCopy\.(\w+))\(\) takes 1 positional argument but \d+ were given")
+
+
 def _of_python(text: str) -> str | None:
     """What Python says of a register or tensor where a number or a list is meant, in other words; None for anything else."""
+    if found := _BY_NAME.fullmatch(text):
+        from pyptx.compat.copies import TensorCopy  # not by `import pyptx.body`, which it uses
+
+        names = list(inspect.signature(getattr(TensorCopy, found[2])).parameters)[1:]
+        return f"a tensor copy takes its arguments by name: {', '.join(f'{name}=' for name in names)}"
     if found := _NO_PARTS.fullmatch(text):
         if found[1] == "TensorSpec":
             return "a tensor of a kernel is no sequence: X.shape has its sizes, `p, = ptx.global_ptrs(X)` its address"
@@ -275,10 +300,16 @@ def _of_python(text: str) -> str | None:
             "a register holds one value and is no sequence: reg.array(f32, n) has n registers, and a loop of the kernel is "
             "`for i in ptx.range_(n):`"
         )
-    found = _OPERANDS.fullmatch(text)
+    found = _OPERANDS.fullmatch(text) or _ORDER.fullmatch(text)
+    if found and "pyptx._core.AddressOperand" in found.groups():
+        return "an address, ptx.addr(base, bytes), is no number: its second argument is what is added"
     others = [kind for kind in found.groups()[1:] if kind != "pyptx._core.Reg"] if found else []
     if found is None or len(others) != 1:
         return None
+    if others[0] == "_Shape":
+        return (
+            f"`{found[1]}` beside a register takes a register or a number, not a shape: X.shape[0] is one of its sizes"
+        )
     return f"`{found[1]}` beside a register takes a register or a number, not {others[0]}"
 
 

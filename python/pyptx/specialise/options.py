@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Sequence
@@ -16,6 +17,8 @@ from pyptx.types import PtxType, from_name, u64
 __all__ = ["Options", "RawParam", "three"]
 
 _NAME = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+", re.ASCII)  # of PTX
+
+_UNKNOWN_TARGET, _WRONG_VERSION = 2301, (2302, 2305)  # ptx/base/diagnostic.def
 
 GRID_AXES = ("grid.x", "grid.y", "grid.z")
 
@@ -112,6 +115,7 @@ class Options:
         }
         for name, value in known.items():
             object.__setattr__(self, name, value)
+        _check_target(self.arch, self.version)
         for name in ("grid", "block", "cluster"):
             if not callable(value := getattr(self, name)):
                 three((1, 1, 1) if value is None else value, name)
@@ -176,6 +180,8 @@ class RawParam:
             parts = parts[0].name, parts[1]
         if len(parts) not in (2, 3) or not all(isinstance(part, str) for part in parts):
             raise TypeError(f'raw_params: an entry is a type and a name, ("u32", "n"), not {row!r}')
+        if _is_type(parts[1]) and not _is_type(parts[0]):
+            raise TypeError(f"raw_params: the type is the first part of an entry, {parts[::-1]!r}, not {row!r}")
         return cls(*parts)
 
     def __init__(self, spelled: str, name: str, tensor: str = ""):
@@ -185,7 +191,10 @@ class RawParam:
         self.spelled, self.name = spelled, name
         self.tensor = tensor  # whose address it is
         self.opaque: bool = _core.is_opaque(spelled)  # a texture, a sampler, a surface
-        self.type = u64 if self.opaque else from_name(base)
+        try:
+            self.type = u64 if self.opaque else from_name(base)
+        except ValueError as error:
+            raise ValueError(f"raw_params: {spelled!r} of {name!r}: {error}") from None
         self.pointer = False
         self.space = ""
         self.alignment = self.pointer_alignment = 0
@@ -207,6 +216,14 @@ class RawParam:
         raise ValueError(
             f"raw_params: {self.spelled!r} of {self.name!r} is not type[.ptr][.space][.alignN][.palignN][.arrayN]"
         )
+
+
+def _is_type(spelled: str) -> bool:
+    try:
+        from_name(spelled.removeprefix(".").partition(".")[0])
+    except ValueError:
+        return _core.is_opaque(spelled)
+    return True
 
 
 def three(value, what: str) -> tuple[int, int, int]:
@@ -234,6 +251,17 @@ def _version(given) -> tuple[int, int]:
     if len(parts) != 2 or not all(hasattr(part, "__index__") and 0 <= part.__index__() < 256 for part in parts):
         raise TypeError(f"version must be two numbers, (8, 5), not {given!r}")
     return parts[0].__index__(), parts[1].__index__()
+
+
+@functools.lru_cache(64)
+def _check_target(arch: str, version: tuple[int, int] | None):
+    """Refuses a target that there is not, a version that there is not, and one that is older than the target."""
+    major, minor = version or (9, 0)
+    for found in _core.check_text(f".version {major}.{minor}\n.target {arch}\n".encode(), "", None, False):
+        if found.code == _UNKNOWN_TARGET:
+            raise ValueError(f"arch: {found.message}")
+        if version and found.code in _WRONG_VERSION:
+            raise ValueError(f"version: {found.message}")
 
 
 def _check_directives(options: Options):
