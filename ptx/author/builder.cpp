@@ -556,6 +556,12 @@ void Builder::file(std::uint32_t index, std::string_view name) {
 void Builder::variable(ir::Variable declared, bool in_module) {
   State& s = *state_;
   check_name(*this, "a variable", declared.name.view());
+  using isa::Space;
+  if (declared.space == Space::shared_cta) declared.space = Space::shared;  // the same, and what a declaration says
+  constexpr Space declarable[] = {Space::const_, Space::global, Space::local, Space::param, Space::shared, Space::tex};
+  if (std::find(std::begin(declarable), std::end(declarable), declared.space) == std::end(declarable))
+    refuse(Code::bad_argument,
+           cat("a variable lies in const, global, local, param or shared, not in ", isa::name(declared.space)));
   if (in_module) {
     s.draft->names.insert(declared.name);
     s.draft->add(std::move(declared), {});

@@ -515,3 +515,15 @@ def product(X, Y, *, a, b, shape, trans_b):
 def test_a_product_reads_no_more_than_its_tiles(a, b, shape, trans_b, said):
     with pytest.raises(AuthoringError, match=rf"test_newcomers\.py:\d+: .*{said}"):
         kernel(product, **OF_N).ptx(N=128, a=a, b=b, shape=shape, trans_b=trans_b)
+
+
+def test_variables_lie_where_ptx_declares_them():
+    def in_a_cta(X, Y):
+        ptx.var("shared__cta", b32, "scratch", size=4)
+        ptx.inst.st.shared.b32(ptx.addr("scratch"), 1)
+        ptx.ret()
+
+    assert "\t.shared .b32 scratch[4];\n" in kernel(in_a_cta, **OF_N).ptx(N=128)
+    for space in ("reg", "sreg", "param::func", "shared::cluster"):
+        with pytest.raises(AuthoringValueError, match=rf":\d+: PTX3003 a variable lies in .*, not in {space}$"):
+            body(lambda X, Y, space=space: ptx.var(space, b32, "x")).ptx(N=128)
