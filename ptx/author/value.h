@@ -36,8 +36,9 @@ class Refused : public std::exception {
   std::string text_;
 };
 
-// A register, or a special register, of one Builder. `type` is the author's: a bf16 value is declared .b16.
-struct Reg {
+// A register, or a special register, of one Builder. `type` is the author's: a bf16 value is declared .b16. A compiler
+// does not warn of one that C++ never names again, because the instruction that writes it is in the kernel.
+struct [[maybe_unused]] Reg {
   Builder* builder = nullptr;
   std::uint32_t id = ir::no_id;  // RegisterId, or Name of the special register
   isa::Type type = isa::Type::none;
@@ -81,11 +82,11 @@ struct Index {
       : value(static_cast<std::int64_t>(value)), at(at) {}
 };
 
-struct RegArray;
+struct [[maybe_unused]] RegArray;
 const Reg element(const RegArray& array, std::int64_t i);  // refused (index_range) unless 0 <= i < count
 
 // Registers declared together, base<count>.
-struct RegArray {
+struct [[maybe_unused]] RegArray {
   Builder* builder = nullptr;
   std::uint32_t first = ir::no_id;
   std::uint32_t count = 0;

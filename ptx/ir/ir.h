@@ -79,16 +79,16 @@ struct Instruction {
 struct Variable {
   isa::Space space = isa::Space::global;
   isa::Type type = isa::Type::none;
-  std::string opaque;  // "texref", "samplerref", "surfref" instead of a type
+  std::string opaque{};  // "texref", "samplerref", "surfref" instead of a type
   std::uint8_t vector = 1;
-  Name name;
-  std::int32_t count = -1;         // `name<count>`: parameterised names; -1: none
-  std::vector<std::int64_t> dims;  // array dimensions; -1 for []
-  std::uint32_t alignment = 0;     // 0: natural
-  std::string linking;             // "extern", "visible", "weak", "common" or ""
-  std::string attributes;          // text inside .attribute(...), or ""
-  std::string initializer;         // text after `=`, or ""
-  std::string pointer;             // kernel parameter: text of ".ptr .global .align 16", or ""
+  Name name{};
+  std::int32_t count = -1;           // `name<count>`: parameterised names; -1: none
+  std::vector<std::int64_t> dims{};  // array dimensions; -1 for []
+  std::uint32_t alignment = 0;       // 0: natural
+  std::string linking{};             // "extern", "visible", "weak", "common" or ""
+  std::string attributes{};          // text inside .attribute(...), or ""
+  std::string initializer{};         // text after `=`, or ""
+  std::string pointer{};             // kernel parameter: text of ".ptr .global .align 16", or ""
 };
 
 // Bytes of a variable without its initializer: element size x vector x dims. Opaque types are 8.

@@ -112,7 +112,17 @@ def check_cpp(sources: dict[str, bytes], sugars: tuple[str, ...], folder: Path) 
     }
     assert "for (int" in "".join(programs.values())
     started = time.monotonic()
-    command = ["g++", "-std=c++20", "-O0", "-Werror", "-Wno-return-type", "-isystem", BUILD / "include"]
+    command = [
+        "g++",
+        "-std=c++20",
+        "-O0",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wno-return-type",
+        "-isystem",
+        BUILD / "include",
+    ]
     command += [unit(programs, folder), "-o", folder / "all", "-Wl,--start-group", *libraries, "-Wl,--end-group"]
     made = subprocess.run([*command, "-pthread", "-ldl"], capture_output=True, text=True)
     assert made.returncode == 0, made.stderr[:4000]
@@ -128,6 +138,31 @@ def check_cpp(sources: dict[str, bytes], sugars: tuple[str, ...], folder: Path) 
         else:
             assert not _core.module_difference(sources[name], text.encode()), key
     print(f"{len(programs)} programs in {time.monotonic() - started:.0f} s")
+
+
+UNREAD = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k() {
+	.local .align 8 .b8 depot[24];
+	.reg .b32 %r<3>;
+	.reg .b64 SP;
+	.reg .b32 never;
+	mov.b64 SP, depot;
+	mov.b32 %r1, 5;
+	ret;
+}
+"""
+
+
+@pytest.mark.parametrize("sugar", codegen.SUGARS)
+def test_registers_that_nobody_reads_bring_no_warning_in_cpp(sugar, tmp_path):
+    if not (BUILD / "include" / "ptx").is_dir():
+        pytest.skip("skipped: the C++ library is not built")
+    (tmp_path / "k.cpp").write_text(codegen.ptx_to_cpp(UNREAD, sugar=sugar))
+    command = ["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-isystem", BUILD / "include"]
+    made = subprocess.run([*command, tmp_path / "k.cpp"], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr[:4000]
 
 
 CONTAINER = ".version 8.0\n.target sm_80\n.visible .entry k() {"
