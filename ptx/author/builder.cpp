@@ -145,7 +145,8 @@ std::size_t Builder::append(const isa::Mnemonic& mnemonic, std::span<const Opera
     const Operand& o = operands[i];
     if ((o.builder && o.builder != this) || (o.is_register() && o.ir.id == ir::no_id)) {
       f.operands.resize(before);
-      refuse(Code::foreign_register, cat('`', mnemonic.text, "`: operand ", i + 1, " is a register or memory of ",
+      refuse(Code::foreign_register, cat('`', mnemonic.text, "`: operand ", i + 1,
+                                         o.builder ? " is a register or memory of " : " is a register of ",
                                          o.builder ? "another kernel" : "no kernel: k.scalar(type) makes one"));
     }
     f.operands.push_back(o.ir);

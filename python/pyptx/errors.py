@@ -80,6 +80,14 @@ def _placed(message: str, diagnostics: Iterable[Any], code: int) -> tuple[str, l
     return message, found
 
 
+def placed_at(error: AuthoringError, file: str, line: int) -> AuthoringError:
+    """The same error at another line of the author's: where a variable was made, where a function returned."""
+    from pyptx import _core
+
+    found = [_core.Diagnostic(each.code, file, line, each.message) for each in error.diagnostics[:1]]
+    return type(error)("".join(map(str, found)) or str(error), found).with_traceback(error.__traceback__)
+
+
 class AuthoringTypeError(AuthoringError, TypeError):
     """The same, where an argument is of the wrong kind."""
 

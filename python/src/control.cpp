@@ -161,8 +161,18 @@ std::string variable(const std::string& space, nb::handle type, const std::strin
   return name;
 }
 
+// An f-string has the name of a register where its value is meant.
+void refuse_names(author::Builder& builder, const std::string& format) {
+  if (format.find("Reg(%") != format.npos)
+    builder.refuse(Code::bad_argument,
+                   cat('`', format,
+                       "` has the name of a register in it, as f\"{x}\" writes it: write {} there, without the "
+                       "f, and give the register behind the text"));
+}
+
 void print(const std::string& format, const nb::args& values, nb::object pred) {
   author::Builder& builder = active();
+  refuse_names(builder, format);
   author::print(builder, format, operands(values, builder), guard(pred, builder));
 }
 
@@ -170,6 +180,7 @@ void check(nb::object holds, const std::string& message, const nb::args& values)
   author::Builder& builder = active();
   if (!as_reg(holds) && !as_not(holds) && !as_pair(holds))
     throw WrongKind(cat("ptx.check needs a predicate, not ", shown(holds)));
+  refuse_names(builder, message);
   author::check(builder, guard(holds, builder), message, operands(values, builder));
 }
 

@@ -103,6 +103,7 @@ def test_names_are_looked_for_as_in_any_module():
         (lambda X, Y: X < Y, r"X is a tensor, no number"),
         (lambda X, Y: ptx.special.ctaid(), r"%ctaid has three parts: ptx\.special\.ctaid\.x\(\)"),
         (lambda X, Y: f"{reg.scalar(f32):.2f}", r"ptx\.print\("),
+        (lambda X, Y: np.exp(reg.scalar(f32)), r"instructions compute with it, ptx\.inst\.ex2\.approx\.f32\(d, x\)"),
         (lambda X, Y: math.exp(reg.scalar(f32)), r"instructions convert it and compute with it"),
         (lambda X, Y: smem.alloc(f32, reg.scalar(u32)), r"a shape is an int or a tuple of ints, .*, not Reg"),
         (lambda X, Y: smem.alloc((128,), f32), r"a shape is an int or a tuple of ints"),
@@ -429,6 +430,14 @@ def test_values_of_the_wrong_kind_have_a_place(written, message):
             lambda X, Y: list(ptx.range_(1.5)),
             "PTX3003 range_ takes integers and integer registers, not the real number 1.5",
         ),
+        (
+            lambda X, Y: ptx.print(f"x = {reg.scalar(u32)}"),
+            r"PTX3003 `x = Reg\(%r0, u32\)` has the name of a register in it.*write \{\} there",
+        ),
+        (
+            lambda X, Y: ptx.check(reg.scalar(u32) > 0, f"{X.name} = {reg.scalar(f32)}"),
+            r"has the name of a register in it",
+        ),
         (lambda X, Y: smem.alloc(f32, (8, 4))[8, 0], r"PTX3004 row 8 of smem_0 is not in 0\.\.7"),
         (lambda X, Y: smem.alloc(f32, (8, 4))[0, -1], r"PTX3004 column -1 of smem_0 is not in 0\.\.3"),
         (lambda X, Y: ptx.addr(smem.alloc(f32, 4), 16), r"PTX3004 byte 16 of smem_0 is not in 0\.\.15"),
@@ -527,3 +536,42 @@ def test_variables_lie_where_ptx_declares_them():
     for space in ("reg", "sreg", "param::func", "shared::cluster"):
         with pytest.raises(AuthoringValueError, match=rf":\d+: PTX3003 a variable lies in .*, not in {space}$"):
             body(lambda X, Y, space=space: ptx.var(space, b32, "x")).ptx(N=128)
+
+
+LONG = ptx.const(u32, 2, init=[1, 2, 3], name="long")
+REAL = ptx.global_(u32, init=[1.5], name="real")
+
+
+@pytest.mark.parametrize(("variable", "said"), [(LONG, "3 values for 2 elements"), (REAL, "a real number for .u32")])
+def test_a_variable_beside_kernels_is_refused_where_it_was_made(variable, said):
+    with pytest.raises(AuthoringValueError, match=said) as caught:
+        body(lambda X, Y: ptx.addr(variable)).ptx(N=128)
+    at = caught.value.diagnostics[0]
+    assert at.file == __file__ and linecache.getline(at.file, at.line).startswith(variable._name.upper())
+
+
+@ptx.func
+def of_another_type(x: u32) -> u32:
+    y = reg.scalar(f32)
+    return y  # here
+
+
+@ptx.func
+def of_no_type(x: u32):
+    return x  # here
+
+
+@pytest.mark.parametrize("function", [of_another_type, of_no_type])
+def test_a_result_is_refused_where_it_is_returned(function):
+    with pytest.raises(AuthoringError, match=r"PTX2203 `of_") as caught:
+        body(lambda X, Y: function(reg.scalar(u32))).ptx(N=128)
+    at = caught.value.diagnostics[0]
+    assert at.file == __file__ and "# here" in linecache.getline(at.file, at.line)
+
+
+def test_a_body_that_did_not_run_has_its_line():
+    def k():
+        yield 1
+
+    with pytest.raises(AuthoringTypeError, match=r"test_newcomers\.py:\d+: PTX3001 the body of k is a generator"):
+        kernel(k).ptx()

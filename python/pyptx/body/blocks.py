@@ -31,7 +31,7 @@ from pyptx import _core
 from pyptx.body.tensor_spec import TensorSpec
 from pyptx.errors import AuthoringError, AuthoringTypeError
 
-__all__ = ["check", "check_calls", "check_ran", "check_returned", "told"]
+__all__ = ["check", "check_calls", "check_ran", "check_returned", "line_of_return", "told"]
 
 _OPEN_BLOCK = 3008  # ptx/base/diagnostic.def
 _NAMES = {
@@ -213,18 +213,18 @@ def _refuse(file: str, line: int, message: str):
 
 def check_returned(result: Any, function: Callable, name: str):
     """Refuses what a body returns as its result, which nobody gets."""
-    check_ran(result, name)
+    check_ran(result, function, name)
     if isinstance(result, (_core.Reg, _core.RegArray, TensorSpec)) and function.__name__ != "<lambda>":
         code = function.__code__
         why = (
             f"the body of {name} returns {result!r}, which is lost: a kernel stores its results into its outputs, "
             "which are parameters of the body, one for each of out_specs"
         )
-        diagnostic = _core.Diagnostic(_WRONG_ARGUMENT, code.co_filename, _line_of_return(code), why)
+        diagnostic = _core.Diagnostic(_WRONG_ARGUMENT, code.co_filename, line_of_return(code), why)
         raise AuthoringTypeError(str(diagnostic), [diagnostic])
 
 
-def _line_of_return(code: types.CodeType) -> int:
+def line_of_return(code: types.CodeType) -> int:
     """The line of the last `return` with a value; that of the function where the bytecode does not say."""
     lines = {start: line for start, _, line in code.co_lines() if line}
     line, found, before = code.co_firstlineno, code.co_firstlineno, None
@@ -236,16 +236,17 @@ def _line_of_return(code: types.CodeType) -> int:
     return found
 
 
-def check_ran(result: Any, name: str):
+def check_ran(result: Any, function: Callable, name: str):
     """Refuses what a body returned if that is the body itself, still to be run."""
     if not isinstance(result, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)):
         return
     kind = "a generator" if isinstance(result, types.GeneratorType) else "`async`"
     if isinstance(result, types.CoroutineType):
         result.close()  # else Python warns that nobody awaited it
-    raise AuthoringTypeError(
-        f"the body of {name} is {kind}, so none of it has run: write it without `yield` and `async`"
-    )
+    why = f"the body of {name} is {kind}, so none of it has run: write it without `yield` and `async`"
+    code = inspect.unwrap(function).__code__
+    diagnostic = _core.Diagnostic(_WRONG_ARGUMENT, code.co_filename, code.co_firstlineno, why)
+    raise AuthoringTypeError(str(diagnostic), [diagnostic])
 
 
 _WRONG_ARGUMENT = 3001  # ptx/base/diagnostic.def
@@ -293,6 +294,8 @@ def _of_python(text: str) -> str | None:
 
         names = list(inspect.signature(getattr(TensorCopy, found[2])).parameters)[1:]
         return f"a tensor copy takes its arguments by name: {', '.join(f'{name}=' for name in names)}"
+    if text.startswith("operand 'pyptx._core.Reg' does not support ufuncs"):
+        return "a register has no value while the kernel is written: instructions compute with it, ptx.inst.ex2.approx.f32(d, x)"
     if found := _NO_PARTS.fullmatch(text):
         if found[1] == "TensorSpec":
             return "a tensor of a kernel is no sequence: X.shape has its sizes, `p, = ptx.global_ptrs(X)` its address"

@@ -20,7 +20,7 @@ from pyptx import _core
 from pyptx._trace import get_ctx
 from pyptx.body import blocks
 from pyptx.body.frozen import frozen
-from pyptx.errors import AuthoringTypeError
+from pyptx.errors import AuthoringError, AuthoringTypeError, placed_at
 from pyptx.types import PtxType
 
 if TYPE_CHECKING:
@@ -234,9 +234,13 @@ class Function(Generic[R]):
         body = trace.begin_function(handle)
         with body:
             result = self._fn(*_core.take_arguments([row[0] for row in self._signature.params]), **template)
-            blocks.check_ran(result, self.__name__)
+            blocks.check_ran(result, self._fn, self.__name__)
             if result is not None:
-                _core.ret(*result if isinstance(result, (tuple, list)) else (result,))
+                try:
+                    _core.ret(*result if isinstance(result, (tuple, list)) else (result,))
+                except AuthoringError as error:
+                    code = self._fn.__code__
+                    raise placed_at(error, code.co_filename, blocks.line_of_return(code)) from None
             body.finish_function()
 
     def __call__(self, *args: Any, pred: Any = None, uniform: bool = False, **template: Any) -> R:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 from pyptx import _core
 from pyptx._trace import get_ctx
-from pyptx.errors import AuthoringTypeError, AuthoringValueError
+from pyptx.errors import AuthoringError, AuthoringTypeError, AuthoringValueError, placed_at
 from pyptx.types import PtxType
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Variable:
         self._space, self._dtype, self._init, self._name = space, dtype, init, name or ""
         self._shape = _shape_of(what, shape, init, linkage)
         self._rest = (align or 0, vector, linkage, attributes)
+        self._made_at = _core.author_place()
         if _core.current_trace() is not None:
             self._declared()
 
@@ -49,7 +50,11 @@ class Variable:
         memo = get_ctx().memo
         known = memo.get(id(self))
         if known is None:
-            made = _core.declare_variable(self._space, self._dtype, self._shape, self._init, self._name, *self._rest)
+            said = self._space, self._dtype, self._shape, self._init, self._name, *self._rest
+            try:
+                made = _core.declare_variable(*said)
+            except AuthoringError as error:
+                raise placed_at(error, *self._made_at) from None
             known = memo[id(self)] = (self, made)
         return known[1]
 
