@@ -142,8 +142,9 @@ Address address_at(const Shared& s, std::int64_t bytes) {
   for (const Builder::State::Allocation& a : s.builder->state().allocations) {
     const ir::Variable& v = s.builder->state().function.variables[a.variable];
     const auto size = static_cast<std::int64_t>(a.bytes);
-    if (v.name.id() == s.symbol.id && (made.offset < 0 || made.offset >= size))
-      s.builder->refuse(Code::index_range, cat("byte ", made.offset, " of ", s.name(), " is not in 0..", size - 1));
+    // The end is an address that loops compare with.
+    if (v.name.id() == s.symbol.id && (made.offset < 0 || made.offset > size))
+      s.builder->refuse(Code::index_range, cat("byte ", made.offset, " of ", s.name(), " is not in 0..", size));
   }
   return made;
 }

@@ -447,7 +447,7 @@ bool Body::stays_inside(const ir::Variable& v) const {
     if (o.kind != ir::Operand::Kind::address) return true;
     const ir::Operand& base = f_.children(o)[0];
     if (base.kind != ir::Operand::Kind::symbol || base.id != v.name.id()) return true;
-    return o.value >= 0 && o.value < size;
+    return o.value >= 0 && o.value <= size;
   };
   return std::all_of(f_.operands.begin(), f_.operands.end(), inside);
 }

@@ -440,9 +440,9 @@ def test_values_of_the_wrong_kind_have_a_place(written, message):
         ),
         (lambda X, Y: smem.alloc(f32, (8, 4))[8, 0], r"PTX3004 row 8 of smem_0 is not in 0\.\.7"),
         (lambda X, Y: smem.alloc(f32, (8, 4))[0, -1], r"PTX3004 column -1 of smem_0 is not in 0\.\.3"),
-        (lambda X, Y: ptx.addr(smem.alloc(f32, 4), 16), r"PTX3004 byte 16 of smem_0 is not in 0\.\.15"),
-        (lambda X, Y: ptx.addr(smem.alloc(f32, 4), -4), r"PTX3004 byte -4 of smem_0 is not in 0\.\.15"),
-        (lambda X, Y: ptx.addr(smem.alloc(f32, (2, 4))[1], 16), r"PTX3004 byte 32 of smem_0 is not in 0\.\.31"),
+        (lambda X, Y: ptx.addr(smem.alloc(f32, 4), 20), r"PTX3004 byte 20 of smem_0 is not in 0\.\.16"),
+        (lambda X, Y: ptx.addr(smem.alloc(f32, 4), -4), r"PTX3004 byte -4 of smem_0 is not in 0\.\.16"),
+        (lambda X, Y: ptx.addr(smem.alloc(f32, (2, 4))[1], 20), r"PTX3004 byte 36 of smem_0 is not in 0\.\.32"),
     ],
 )
 def test_numbers_out_of_place_say_what_is_legal(written, message):

@@ -407,9 +407,9 @@ def test_noise_of_compilers():
     assert "# %bb.0:" in codegen.ptx_to_python(text, sugar="flow")
 
 
-@pytest.mark.parametrize("beyond", ["[tile+64]", "[tile+-4]"])
+@pytest.mark.parametrize("beyond", ["[tile+68]", "[tile+-4]"])
 def test_memory_that_a_text_names_beyond_its_end_stays_a_variable(beyond):
-    """Legal PTX; `ptx.addr(tile, 64)` of an allocation of 64 bytes is refused to an author."""
+    """Legal PTX; `ptx.addr(tile, 68)` of an allocation of 64 bytes is refused to an author."""
     source = text(f"\tst.shared.f32 [tile], %f1;\n\tld.shared.f32 %f2, {beyond};", "\t.shared .align 4 .b8 tile[64];")
     program = sugared(source)
     assert "smem.alloc" not in program and 'ptx.var("shared", b8, "tile"' in program

@@ -67,7 +67,7 @@ TEST_CASE("what is refused has its own line") {
       {__LINE__, [](Kernel& k) { shared(k, f32, {4}).load(4); }},
       {__LINE__, [](Kernel& k) { shared(k, f32, {4}).store(0, k.scalar(u32)); }},
       {__LINE__, [](Kernel& k) { shared(k, f32, {4, 4}).load(0, 4); }},
-      {__LINE__, [](Kernel& k) { k.at(shared(k, f32, {4}), 16); }},
+      {__LINE__, [](Kernel& k) { k.at(shared(k, f32, {4}), 20); }},
       {__LINE__, [](Kernel& k) { shared(k, f32, {4, 4}).store(4, 0, 1.0); }},
       {__LINE__, [](Kernel& k) { wgmma_tile(k, bf16, {64}, false); }},
       {__LINE__, [](Kernel& k) { barriers(k, 0); }},
