@@ -242,10 +242,6 @@ void check_tables(const ir::Function& function, const Symbols& symbols, Diagnost
   }
 }
 
-}  // namespace
-
-namespace {
-
 // The .param variables of the body that calls write, and loads of others (manual 7.1).
 class Results {
  public:

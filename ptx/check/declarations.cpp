@@ -20,10 +20,6 @@ using ir::Variable;
 using isa::Space;
 using isa::Type;
 
-bool reaches(const ModuleTarget& target, const isa::Requirement& need) {
-  return target.runs(need) && target.has(need.version);
-}
-
 // The values of an initializer, which is kept as text: {1, {2, 3}} against the dimensions and the vector length.
 class Initializer {
  public:

@@ -3,7 +3,6 @@
 #include "ptx/isa/directives.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <set>
 
@@ -104,15 +103,11 @@ void check_function_directive(const ModuleTarget& target, std::string_view text,
          row->numbers == 1 ? "" : " numbers", " in ", row->least, "..", row->most);
 }
 
-std::ptrdiff_t count(const ir::Function& function, std::string_view word) {
-  return std::count_if(function.directives.begin(), function.directives.end(),
-                       [&](const std::string& text) { return isa::first_word(text) == word; });
-}
-
 void check_combinations(const ir::Function& function, Diagnostics& found) {
   const auto refuse = [&](auto... what) { found.emplace_back(Code::directive_value, function.place, cat(what...)); };
   for (const isa::DirectivePair& pair : isa::directive_pairs()) {
-    if (!count(function, pair.one) || pair.together == (count(function, pair.other) != 0)) continue;
+    const auto& all = function.directives;
+    if (!first_of(all, pair.one) || pair.together == (first_of(all, pair.other) != nullptr)) continue;
     pair.together ? refuse('`', pair.one, "` needs `", pair.other, "` beside it")
                   : refuse('`', pair.one, "` and `", pair.other, "` exclude each other");
   }
@@ -121,12 +116,6 @@ void check_combinations(const ir::Function& function, Diagnostics& found) {
     const isa::FunctionDirective* row = isa::function_directive(isa::first_word(text));
     if (row && !row->prototype) refuse('`', row->word, "` stands in front of a body, not in a declaration");
   }
-}
-
-const std::string* first_of(const std::vector<std::string>& directives, std::string_view word) {
-  const auto at = std::find_if(directives.begin(), directives.end(),
-                               [&](const std::string& text) { return isa::first_word(text) == word; });
-  return at == directives.end() ? nullptr : &*at;
 }
 
 void check_directives(const ModuleTarget& target, const Owner& owner, Diagnostics& found) {
@@ -183,6 +172,12 @@ void check_header(const ModuleTarget& target, const ir::Function& function, Diag
   check_combinations(function, found);
 }
 
+const std::string* first_of(const std::vector<std::string>& directives, std::string_view word) {
+  const auto at = std::find_if(directives.begin(), directives.end(),
+                               [&](const std::string& text) { return isa::first_word(text) == word; });
+  return at == directives.end() ? nullptr : &*at;
+}
+
 bool same_prototype_directives(const ir::Function& a, const ir::Function& b) {
   const auto has = [](const ir::Function& f, const std::string& text) {
     const isa::FunctionDirective* row = isa::function_directive(isa::first_word(text));
@@ -200,7 +195,7 @@ namespace {
 
 // 10.34, 10.35 of PTX ISA 9.4: %perctamemoryoffset and %perctamemorysize.
 void check_memory_per_cta(const ModuleTarget& target, const ir::Function& function, Diagnostics& found) {
-  if (!function.entry || !target.has({9, 4}) || count(function, ".minperctamemory")) return;
+  if (!function.entry || !target.has({9, 4}) || first_of(function.directives, ".minperctamemory")) return;
   const auto is_of_cta = [](const ir::Operand& o) {
     return o.kind == ir::Operand::Kind::special && Name::from_id(o.id).view().starts_with("%perctamemory");
   };
@@ -220,23 +215,15 @@ void check_memory_per_cta(const ModuleTarget& target, const ir::Function& functi
 
 // 11.5.4: what is behind `inlined_at` is the place of a .loc above.
 void check_locations(const ir::Module& module, Diagnostics& found) {
-  using At = std::array<std::uint64_t, 3>;
-  std::set<At> above;
+  std::set<ir::Spot> above;
   for (const ir::Function& function : module.functions) {
     for (const ir::Statement& s : function.body) {
       if (s.kind != ir::Statement::Kind::location) continue;
       const ir::Location& location = function.locations[s.index];
-      if (!location.inlined.empty()) {
-        std::string_view rest = location.inlined;
-        At at{};
-        for (auto number = at.rbegin(); number != at.rend(); ++number) {
-          const std::size_t gap = rest.find_last_of(" \t\n");
-          *number = syntax::integer(rest.substr(gap + 1)).value_or(0);
-          rest = rest.substr(0, rest.find_last_not_of(" \t\n", gap) + 1);
-        }
-        if (!above.contains(at))
-          found.emplace_back(Code::directive_value, s.place,
-                             cat("`inlined_at ", at[0], ' ', at[1], ' ', at[2], "`: no .loc above has this place"));
+      if (const auto at = ir::inlined_at(location); at && !above.contains(*at)) {
+        const auto [file, line, column] = *at;
+        found.emplace_back(Code::directive_value, s.place,
+                           cat("`inlined_at ", file, ' ', line, ' ', column, "`: no .loc above has this place"));
       }
       above.insert({location.file, location.line, location.column});
     }

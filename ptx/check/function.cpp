@@ -162,7 +162,7 @@ void check_registers(const ModuleTarget& target, const ir::Function& function, c
     if (first.vector > 1 && first.type == isa::Type::pred) {
       found.emplace_back(Code::register_type, s.place, "there are no vectors of predicates");
     }
-    if (const auto* since = type_since(first.type); since && !(target.has(since->version) && target.runs(*since))) {
+    if (const auto* since = type_since(first.type); since && !reaches(target, *since)) {
       found.emplace_back(target.has(since->version) ? Code::needs_target : Code::needs_version, s.place,
                          cat("registers of .", type, " need ", isa::to_string(*since)));
     }

@@ -245,7 +245,8 @@ class Aliases {
     if (aliasee->entry || !has_body || aliasee->linking == "weak")
       return refuse("stands for a .func with a body that is not .weak");
     if (disagreement(*aliasee, *alias) == other_parameters) refuse("joins functions with other parameters");
-    if (is_noreturn(*aliasee) != is_noreturn(*alias)) refuse("joins functions of which only one is .noreturn");
+    const auto returns = [](const ir::Function& f) { return !first_of(f.directives, ".noreturn"); };
+    if (returns(*aliasee) != returns(*alias)) refuse("joins functions of which only one is .noreturn");
   }
 
  private:
@@ -254,10 +255,6 @@ class Aliases {
   template <class... What>
   void refuse(const What&... what) {
     found_.emplace_back(Code::directive_value, module_.items[item_].place, cat("`.alias` ", what...));
-  }
-
-  static bool is_noreturn(const ir::Function& f) {
-    return std::find(f.directives.begin(), f.directives.end(), ".noreturn") != f.directives.end();
   }
 
   // The last declaration of a function, which has its body if there is one.

@@ -3,7 +3,9 @@
 // beyond what emission needs; the lossless tree of `syntax` keeps those. Nothing here judges legality: that is `check`.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -131,6 +133,9 @@ struct Location {  // .loc file line column {, function_name label, inlined_at f
   std::uint32_t file = 0, line = 0, column = 0;
   std::string inlined;
 };
+using Spot = std::array<std::uint32_t, 3>;  // file, line, column
+// Where a location was inlined, if it was; a number beyond 32 bits is 2^32 - 1.
+std::optional<Spot> inlined_at(const Location& location);
 
 struct Function {
   Name name;

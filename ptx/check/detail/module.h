@@ -20,6 +20,10 @@ inline std::uint32_t alignment(const ir::Variable& v) {
   return v.alignment ? v.alignment : std::max(1, isa::info(v.type).bits / 8 * v.vector);
 }
 
+inline bool reaches(const ModuleTarget& target, const isa::Requirement& need) {
+  return target.runs(need) && target.has(need.version);
+}
+
 // Where a pragma stands: kernel and function are bodies.
 enum class PragmaPlace : std::uint8_t { module, header, kernel, function };
 
@@ -49,6 +53,9 @@ void check_registers(const ModuleTarget& target, const ir::Function& function, c
 void check_calls(const ir::Function& function, const Symbols& symbols, bool abi, Diagnostics& found);
 void check_cta_groups(const ir::Function& function, Diagnostics& found);
 void check_flow(const ir::Function& function, Diagnostics& found);  // statements that nothing reaches
+
+// The first of the directives that begins with the word, or null.
+const std::string* first_of(const std::vector<std::string>& directives, std::string_view word);
 
 // Whether two functions have the same directives of those that belong to the prototype.
 bool same_prototype_directives(const ir::Function& first, const ir::Function& second);

@@ -1,8 +1,6 @@
 #include "ptx/sim/machine/decode_function.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstring>
 
 #include "ptx/base/text.h"
@@ -195,29 +193,13 @@ std::uint32_t FunctionDecoder::label(Name name, std::uint32_t block) const {
 
 namespace {
 
-using Spot = std::array<std::uint32_t, 3>;  // file, line, column
-
-// `, function_name label, inlined_at file line column`: where it was inlined.
-std::optional<Spot> inlined_at(const ir::Location& location) {
-  constexpr std::string_view word = "inlined_at ";
-  const auto found = location.inlined.find(word);
-  if (found == std::string::npos) return std::nullopt;
-  Spot spot{};
-  const char *at = location.inlined.data() + found + word.size(), *const end =
-                                                                      location.inlined.data() + location.inlined.size();
-  for (std::uint32_t& n : spot) {
-    at = std::find_if(at, end, [](char c) { return c >= '0' && c <= '9'; });
-    at = std::from_chars(at, end, n).ptr;
-  }
-  return spot;
-}
-
+using ir::Spot;
 using Inlined = std::map<Spot, Spot>;  // where what stands at a spot was inlined
 
 Inlined inlined_of(const ir::Function& f) {
   Inlined out;
   for (const ir::Location& at : f.locations) {
-    if (const auto outer = inlined_at(at)) out[{at.file, at.line, at.column}] = *outer;
+    if (const auto outer = ir::inlined_at(at)) out[{at.file, at.line, at.column}] = *outer;
   }
   return out;
 }
@@ -226,7 +208,7 @@ Inlined inlined_of(const ir::Function& f) {
 Place source_of(const ir::Location& location, const Inlined& inlined, const std::map<std::uint32_t, Name>& files) {
   Spot spot{location.file, location.line, location.column};
   constexpr int deepest = 64;
-  auto outer = inlined_at(location);
+  auto outer = ir::inlined_at(location);
   for (int depth = 0; depth < deepest && outer; ++depth) {
     spot = *outer;
     const auto next = inlined.find(spot);

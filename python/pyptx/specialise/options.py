@@ -187,12 +187,12 @@ class RawParam:
     def __init__(self, spelled: str, name: str, tensor: str = ""):
         if not _NAME.fullmatch(name):
             raise ValueError(f"raw_params: {name!r} is no name of PTX: letters, digits, _ and $, and no digit in front")
-        base, *rest = spelled.removeprefix(".").split(".")
+        rest = spelled.removeprefix(".").split(".")[1:]
         self.spelled, self.name = spelled, name
         self.tensor = tensor  # whose address it is
         self.opaque: bool = _core.is_opaque(spelled)  # a texture, a sampler, a surface
         try:
-            self.type = u64 if self.opaque else from_name(base)
+            self.type = _type_of(spelled)
         except ValueError as error:
             raise ValueError(f"raw_params: {spelled!r} of {name!r}: {error}") from None
         self.pointer = False
@@ -218,11 +218,16 @@ class RawParam:
         )
 
 
+def _type_of(spelled: str) -> PtxType:
+    """The type in front of the first dot; a texture, a sampler or a surface is passed as a u64.  ValueError if there is none."""
+    return u64 if _core.is_opaque(spelled) else from_name(spelled.removeprefix(".").partition(".")[0])
+
+
 def _is_type(spelled: str) -> bool:
     try:
-        from_name(spelled.removeprefix(".").partition(".")[0])
+        _type_of(spelled)
     except ValueError:
-        return _core.is_opaque(spelled)
+        return False
     return True
 
 
@@ -253,11 +258,16 @@ def _version(given) -> tuple[int, int]:
     return parts[0].__index__(), parts[1].__index__()
 
 
+def _found(arch: str, version: tuple[int, int] | None, text: str = "") -> list:
+    """What is wrong with a module for this target that has this text."""
+    major, minor = version or (9, 0)
+    return _core.check_text(f".version {major}.{minor}\n.target {arch}\n{text}".encode(), "", None, False)
+
+
 @functools.lru_cache(64)
 def _check_target(arch: str, version: tuple[int, int] | None):
     """Refuses a target that there is not, a version that there is not, and one that is older than the target."""
-    major, minor = version or (9, 0)
-    for found in _core.check_text(f".version {major}.{minor}\n.target {arch}\n".encode(), "", None, False):
+    for found in _found(arch, version):
         if found.code == _UNKNOWN_TARGET:
             raise ValueError(f"arch: {found.message}")
         if version and found.code in _WRONG_VERSION:
@@ -268,11 +278,9 @@ def _check_directives(options: Options):
     """Refuses what is no directive of a kernel, or has the wrong numbers."""
     if not options.directives:
         return
-    major, minor = options.version or (9, 0)
     written = "\n".join(options.directives)
-    text = f".version {major}.{minor}\n.target {options.arch}\n.entry k()\n{written}\n{{\n}}\n"
     option = "raw_directives" if options.raw_directives else "reqntid"
-    for found in _core.check_text(text.encode(), "", None, False):
+    for found in _found(options.arch, options.version, f".entry k()\n{written}\n{{\n}}\n"):
         if found.code in (1008, 2303):
             raise ValueError(f"{option}: {found.message}")
 

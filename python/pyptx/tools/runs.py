@@ -5,23 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 
 from pyptx.tools import buffers, completion, files, structs, words
 
 __all__ = ["add_commands"]
 
-Add = Callable[..., argparse.ArgumentParser]
 
-
-def add_commands(add: Add) -> None:
+def add_commands(add: words.Add) -> None:
     """`add` makes a subcommand: that of __main__."""
     _add_run(add)
     _add_replay(add)
 
 
-def _add_run(add: Add):
+def _add_run(add: words.Add):
     run = add(
         "run",
         _run,
@@ -131,7 +129,7 @@ def _add_findings(run: argparse.ArgumentParser):
     )
 
 
-def _add_replay(add: Add):
+def _add_replay(add: words.Add):
     replay = add(
         "replay",
         _replay,

@@ -5,22 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
 
 from pyptx.tools import files, words
 
 __all__ = ["add_commands"]
 
-Add = Callable[..., argparse.ArgumentParser]
 
-
-def add_commands(add: Add) -> None:
+def add_commands(add: words.Add) -> None:
     """`add` makes a subcommand: that of __main__."""
     for each in (_add_fmt, _add_lint, _add_diff, _add_stats, _add_lsp):
         each(add)
 
 
-def _add_fmt(add: Add):
+def _add_fmt(add: words.Add):
     fmt = add(
         "fmt",
         _fmt,
@@ -38,7 +35,7 @@ def _add_fmt(add: Add):
     )
 
 
-def _add_lint(add: Add):
+def _add_lint(add: words.Add):
     lint = add(
         "lint",
         _lint,
@@ -56,7 +53,7 @@ def _add_lint(add: Add):
     lint.add_argument("--rules", action="store_true", help="list the rules")
 
 
-def _add_diff(add: Add):
+def _add_diff(add: words.Add):
     diff = add(
         "diff",
         _diff,
@@ -71,7 +68,7 @@ def _add_diff(add: Add):
     diff.add_argument("--sass", action="store_true", help="compare their machine code")
 
 
-def _add_stats(add: Add):
+def _add_stats(add: words.Add):
     stats = add(
         "stats",
         _stats,
@@ -83,7 +80,7 @@ def _add_stats(add: Add):
     stats.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
 
-def _add_lsp(add: Add):
+def _add_lsp(add: words.Add):
     lsp = add(
         "lsp",
         _lsp,

@@ -6,7 +6,10 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["completed", "file", "lower", "size", "word"]
+__all__ = ["Add", "completed", "file", "lower", "size", "word"]
+
+# Makes a subcommand: `add(name, run, does=..., fails=..., examples=[...])` of __main__.
+Add = Callable[..., argparse.ArgumentParser]
 
 
 def file(parser: argparse.ArgumentParser, dest: str = "file", **options: Any):
