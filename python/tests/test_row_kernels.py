@@ -23,7 +23,7 @@ from pyptx.kernels._rows.loops import FEW_WAVES, WAVES, is_small, small_looping,
 from pyptx.kernels._rows.ring import places_of_median  # noqa: E402
 from pyptx.kernels._rows.split import LAST_WAVE, Split  # noqa: E402
 from pyptx.kernels.column_sums import column_sums  # noqa: E402
-from pyptx.kernels.cross_entropy import CROSS_ENTROPY  # noqa: E402
+from pyptx.kernels.cross_entropy import CROSS_ENTROPY, REDUCED  # noqa: E402
 from pyptx.specialise.specialisation import Specialisation  # noqa: E402
 from pyptx.types import bf16, f32, s64  # noqa: E402
 
@@ -500,6 +500,14 @@ def test_the_kernel_behind_long_losses_begins_late(n, late):
     begins = text.index("griddepcontrol.launch_dependents")
     assert (begins > text.rindex("cp.async.wait_group")) if late else (begins < text.index("ld.global"))
     assert ("cp.async" in text) == (n > 5120)
+
+
+@pytest.mark.parametrize(("n", "most"), [(4096, None), (8192, 1024), (16384, 512), (151936, 55)])
+def test_the_gradient_of_few_long_losses_ends_before_the_kernel_behind_begins(n, most):
+    backward = REDUCED.made((bf16, s64, None, f32), True, False)[1].ptx(N=n)
+    (begins,) = [line.strip() for line in backward.splitlines() if "launch_dependents" in line]
+    assert begins.startswith("@") == (most is not None)
+    assert most is None or f", {most};" in next(line for line in backward.splitlines() if "setp.gt.u32" in line)
 
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="skipped: no ptxas")

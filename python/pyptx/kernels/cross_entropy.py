@@ -39,7 +39,7 @@ from pyptx.kernels._rows.losses import (
 )
 from pyptx.kernels._rows.own import less_at
 from pyptx.kernels._rows.row import Row
-from pyptx.kernels._rows.split import LONG, WARP, Split, from_short, paired, row_kernel, with_own
+from pyptx.kernels._rows.split import LONG, WARP, Split, ending_alone, from_short, paired, row_kernel, with_own
 from pyptx.kernels._rows.tiles import columns, matrix
 from pyptx.kernels._rows.totals import Exponentials, below
 from pyptx.kernels._target import has_clusters
@@ -164,7 +164,7 @@ def make_cross_entropy(few, split, x_type, target_type, w_type=None):
     """`few`: for fewer rows than fill a GPU that has clusters."""
     wide = Split.few_reading if few else Split.wide_reading
     reading = wide if split.func == Split.wide else Split.reading
-    once, split = with_own(functools.partial(reading, **split.keywords)), with_own(from_short(split))
+    once, split = with_own(functools.partial(reading, **split.keywords)), with_own(ending_alone(from_short(split)))
     inputs = (matrix(x_type), Tile("M", target_type), *([columns(w_type)] if w_type else []))
 
     def cross_entropy(X, T, WEIGHT, L, *, ignore_index=-100, label_smoothing=0.0):
@@ -190,7 +190,7 @@ def make_reduced(of_parts, split, x_type, target_type, w_type, _):
     """The kernel from losses, or from the sums of parts of them, to their mean or sum, and its backward."""
     make = sum_of_parts if of_parts else reduction_kernel
     forward = make(x_type, target_type, w_type, hopper=split.func == Split.wide)
-    split, weight = with_own(from_short(split)), [columns(w_type)] if w_type else []
+    split, weight = with_own(ending_alone(from_short(split))), [columns(w_type)] if w_type else []
 
     def reduced_cross_entropy_backward(X, T, WEIGHT, SCALE, G, DX, *, ignore_index=-100, label_smoothing=0.0):
         gradients_of_rows(split, X, T, WEIGHT, (G, SCALE), DX, ignore_index, label_smoothing)

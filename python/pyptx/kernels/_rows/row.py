@@ -98,7 +98,8 @@ class Row:
         if split.hopper:
             ptx.griddepcontrol.wait()
             if not split.late:
-                ptx.griddepcontrol.launch_dependents()
+                many = {"pred": self.count() > split.alone} if split.alone else {}
+                ptx.griddepcontrol.launch_dependents(**many)
 
     @classmethod
     def own(cls, split: Split, agrees: bool = True, pieces: int = 1) -> "Row":

@@ -19,6 +19,7 @@ __all__ = [
     "aligned",
     "begin_early",
     "ctas_for",
+    "ending_alone",
     "from_short",
     "has_edges",
     "in_registers",
@@ -57,6 +58,7 @@ SOME_OWN = (48, 64)  # the same of some rows together, of which several matrices
 TWO_WAVES, LAST_WAVE = (64, 6), (64, 3)
 MANY = 2**26  # bytes of a matrix, from which on there are waves of workers; smaller ones stay in L2
 MOST_SUMS = 0.05  # bytes of sums, as a part of those of rows, up to which there are waves
+ALONE = 2**23  # elements of a matrix, up to which kernels of long rows end before the next one begins
 MULTIPROCESSORS = 132  # of an H200; a constant, so that sums over rows have one order everywhere
 
 
@@ -80,6 +82,7 @@ class Split:
     pipelined: bool = False  # whether a row of a ring is summed while the one in front is not done
     depth: int = 0  # vectors of a thread in the ring of a pipelined row, if there is room
     late: bool = False  # whether the kernel behind begins when rows have been read: before, it would fill some multiprocessors, and leave others
+    alone: int = 0  # rows up to which the kernel behind begins when this one has ended (`ending_alone`)
     waves: tuple[int, ...] = ()  # of workers: the turns left to each and those behind it, in 64ths of all; (): one wave
     edges: bool = False  # whether rows begin and end inside vectors of memory
     stay: bool = False  # whether vectors that all rows of a loop share stay in registers, as f32
@@ -178,7 +181,7 @@ class Split:
     @classmethod
     def wide(
         cls, n: int, bits: int, arrays: int = 1, norm: int = 0, least: int | None = None, most: int = 1024,
-        edges: bool = True, own: bool = False, tight: bool = False,
+        edges: bool = True, own: bool = False, tight: bool = False, alone: bool = False,
     ) -> "Split":  # fmt: skip
         """`once` on a GPU with clusters.  Short rows are shared as there.  A long row stays in the registers of a cluster; if there is no
         room, it goes through the cluster's shared memory, where the next row arrives meanwhile.
@@ -188,7 +191,10 @@ class Split:
         least: elements from which on a row is long.
         most: threads of a CTA whose ring has rows that no vectors of 16 bytes divide.
         edges: if not, rows do not follow each other in memory, and one CTA has each.
+        alone: whether the kernel behind waits for the end of this one where rows are long, and few.
         """
+        if alone and n >= SHORT:
+            return replace(cls.wide(n, bits, arrays, norm, least, most, edges, own, tight), alone=ALONE // n)
         if edges and norm == 2 and has_edges(n, bits) and (made := cls._ahead_of_edges(n, bits)):
             return made
         if not edges or n < (least or _least(n, bits, arrays, norm)):
@@ -487,6 +493,12 @@ def from_short(split):
 def with_own(split):
     """`split` for kernels by `Row.each`, which may give a thread rows of its own, unless it was told not to."""
     return functools.partial(split.func, **{"own": True, **split.keywords})
+
+
+def ending_alone(split):
+    """`split` for kernels that others of little work follow at once.  Beside this one, all of those CTAs would begin on the few multiprocessors that are
+    empty: the others cannot change their part of shared memory before their last CTA has ended."""
+    return functools.partial(split.func, **split.keywords, alone=True)
 
 
 def of_result(split, bits: int):
