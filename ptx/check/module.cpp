@@ -329,6 +329,7 @@ Diagnostics check(ir::Module& module, bool judged, bool once) {
     if (!function.declaration) check_body(Symbols(symbols, function, i), target, function, {judged, once, abi}, found);
   }
   check_locations(module, found);
+  check_shared(target, module, symbols, found);
   return found;
 }
 

@@ -38,6 +38,8 @@ void check_header(const ModuleTarget& target, const ir::Function& function, Diag
 void check_parameters(const ModuleTarget& target, const ir::Function& function, Diagnostics& found);
 void check_prototype(const ModuleTarget& target, const ir::Table& prototype, const Place& place, Diagnostics& found);
 void check_locations(const ir::Module& module, Diagnostics& found);  // .loc
+void check_shared(const ModuleTarget& target, const ir::Module& module, const ModuleSymbols& symbols,
+                  Diagnostics& found);  // bytes of .shared variables
 void check_body_directives(const ModuleTarget& target, const ir::Function& function, Diagnostics& found);
 void check_pragma(const ModuleTarget& target, std::string_view text, PragmaPlace where, const Place& place,
                   Diagnostics& found);

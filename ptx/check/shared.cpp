@@ -1,0 +1,115 @@
+// Whether the .shared variables of each kernel fit. The assembler lays out those of the module that the kernel names,
+// or a function that it names, and all those of their bodies, also where nothing reaches the statement; variables
+// without a size, and .extern ones, are not counted.
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "ptx/arch/target.h"
+#include "ptx/base/text.h"
+#include "ptx/check/detail/module.h"
+
+namespace ptx::check {
+
+namespace {
+
+bool counts(const ir::Variable& v) {
+  return v.space == isa::Space::shared && !is_extern(v) && (v.dims.empty() || v.dims[0] >= 0);
+}
+
+std::uint64_t behind(std::uint64_t end, const ir::Variable& v) {
+  const std::uint64_t align = std::max(1u, alignment(v));
+  return (end + align - 1) / align * align + bytes(v);
+}
+
+// Bytes that a kernel of the target may have. For targets with `a`, all that a CTA may ask for; for others what it has
+// without asking.
+std::uint64_t most_of(const isa::Target& target) {
+  const arch::Architecture* found = arch::architecture(target.number);
+  return target.suffix == 'a' && found ? found->cta_shared : arch::static_shared;
+}
+
+// The variables of the module and the bodies that a kernel names, itself or by functions that it names.
+class Named {
+ public:
+  Named(const ir::Module& module, const ModuleSymbols& symbols) : module_(module), symbols_(symbols) {}
+
+  void add(std::uint32_t name) {
+    for (std::uint32_t i = 0; i < module_.items.size(); ++i) {
+      if (module_.items[i].kind != ir::Module::Item::Kind::function) continue;
+      const ir::Function& f = module_.functions[module_.items[i].index];
+      if (f.name.id() == name && !f.declaration && bodies.insert(&f).second) add(f, Symbols(symbols_, f, i));
+    }
+  }
+
+  std::set<const ir::Variable*> variables;
+  std::set<const ir::Function*> bodies;
+
+ private:
+  void add(const ir::Function& f, const Symbols& symbols) {
+    for (std::uint32_t at = 0; at < f.body.size(); ++at) {
+      const ir::Statement& s = f.body[at];
+      if (s.kind == ir::Statement::Kind::instruction) add(f, f.operands_of(f.instructions[s.index]), symbols, at);
+    }
+  }
+
+  void add(const ir::Function& f, std::span<const ir::Operand> operands, const Symbols& symbols, std::uint32_t at) {
+    for (const ir::Operand& o : operands) {
+      if (o.child_count) add(f, f.children(o), symbols, at);
+      if (o.kind != ir::Operand::Kind::symbol) continue;
+      const Symbol* symbol = symbols.find(o.id, at);
+      if (symbol && symbol->function) add(symbol->function->name.id());
+      if (symbol && symbol->variable) variables.insert(symbol->variable);
+    }
+  }
+
+  const ir::Module& module_;
+  const ModuleSymbols& symbols_;
+};
+
+std::uint64_t bytes_of(const ir::Module& module, const Named& named) {
+  std::uint64_t end = 0;
+  for (const ir::Variable& v : module.variables) {
+    if (counts(v) && named.variables.contains(&v)) end = behind(end, v);
+  }
+  for (const ir::Function& f : module.functions) {
+    if (!named.bodies.contains(&f)) continue;
+    for (const ir::Variable& v : f.variables) {
+      if (counts(v)) end = behind(end, v);
+    }
+  }
+  return end;
+}
+
+std::uint64_t all_bytes(const ir::Module& module) {
+  std::uint64_t end = 0;
+  const auto add = [&](const std::vector<ir::Variable>& variables) {
+    for (const ir::Variable& v : variables) {
+      if (counts(v)) end = behind(end, v);
+    }
+  };
+  add(module.variables);
+  for (const ir::Function& f : module.functions) add(f.variables);
+  return end;
+}
+
+}  // namespace
+
+void check_shared(const ModuleTarget& target, const ir::Module& module, const ModuleSymbols& symbols,
+                  Diagnostics& found) {
+  const std::uint64_t most = most_of(target.sm);
+  if (target.sm.number == 0 || all_bytes(module) <= most) return;
+  for (const ir::Function& f : module.functions) {
+    if (!f.entry || f.declaration) continue;
+    Named named(module, symbols);
+    named.add(f.name.id());
+    const std::uint64_t size = bytes_of(module, named);
+    if (size <= most) continue;
+    found.emplace_back(
+        Code::directive_value, f.place,
+        cat("`", f.name.view(), "`: its .shared variables take ", size, " bytes; at most ", most, " for ",
+            arch::to_string(target.sm), ", more as an .extern array whose size the launch gives"));
+  }
+}
+
+}  // namespace ptx::check
