@@ -355,8 +355,8 @@ TEST_CASE("sizes that a text may ask for") {
          {"`large`"});
   expect(Code::cannot_simulate, kernel(".local .b8 large[1099511627776];\nst.local.u32 [large], %r1;"), shape(1, 1),
          {"local memory"});
-  expect(Code::launch_limits, kernel(".shared .b8 large[1000000000];\nst.shared.u32 [large], %r1;"), shape(1, 1),
-         {"shared memory"});
+  expect(Code::directive_value, kernel(".shared .b8 large[1000000000];\nst.shared.u32 [large], %r1;"), shape(1, 1),
+         {".shared variables take 1000000000 bytes"});
   const auto many =
       sim_test::run(kernel(".reg .b64 %many<4000000>;\nst.global.u32 [%rd1], %r1;"), shape(1, 1, "out", "4"));
   CHECK_MESSAGE(many.diagnostics.empty(), to_string(many.diagnostics));
