@@ -101,18 +101,24 @@ def test_pages_and_sequences_of_queries(page, masks, kind, device):
 
 @devices
 @pytest.mark.parametrize(
-    ("page", "heads", "shared", "width", "values", "masks", "kind"),
+    ("page", "heads", "shared", "width", "values", "masks", "kind", "narrow"),
     [
-        (16, 4, 1, 64, 64, {"causal": True}, torch.bfloat16),
-        (0, 4, 2, 128, 128, {"causal": True}, torch.bfloat16),
-        (8, 3, 1, 64, 40, {"window": 20}, torch.float16),
-        (64, 2, 2, 256, 256, {"causal": True, "window": 33}, torch.bfloat16),
-        (16, 8, 1, 192, 192, {"causal": True}, torch.float16),
-        (128, 6, 1, 128, 128, {"causal": True, "softcap": 3.0}, torch.bfloat16),
+        (16, 4, 1, 64, 64, {"causal": True}, torch.bfloat16, False),
+        (0, 4, 2, 128, 128, {"causal": True}, torch.bfloat16, False),
+        (8, 3, 1, 64, 40, {"window": 20}, torch.float16, False),
+        (64, 2, 2, 256, 256, {"causal": True, "window": 33}, torch.bfloat16, False),
+        (16, 8, 1, 192, 192, {"causal": True}, torch.float16, False),
+        (128, 6, 1, 128, 128, {"causal": True, "softcap": 3.0}, torch.bfloat16, False),
+        (16, 14, 2, 128, 128, {"causal": True}, torch.bfloat16, False),
+        (16, 7, 1, 64, 64, {"window": 20}, torch.bfloat16, True),
+        (64, 4, 2, 128, 128, {"causal": True}, torch.bfloat16, True),
+        (0, 4, 1, 128, 112, {"causal": True, "softcap": 3.0}, torch.bfloat16, True),
+        (8, 2, 2, 192, 64, {"causal": True, "window": 33}, torch.float16, True),
+        (16, 2, 1, 256, 256, {"causal": True}, torch.bfloat16, True),
     ],
     ids=str,
 )
-def test_many_queries(page, heads, shared, width, values, masks, kind, device, monkeypatch):
+def test_many_queries(page, heads, shared, width, values, masks, kind, narrow, device, monkeypatch):
     """By tiles of the forward, whose rows are queries of several heads.  What lies behind the last key of a sequence is no number."""
     monkeypatch.setattr(PARTS, "_have_many_queries", lambda *_: True)
     counts, queries = [50, 1, 140, 0, 300], [30, 1, 140, 2, 65]
@@ -121,18 +127,26 @@ def test_many_queries(page, heads, shared, width, values, masks, kind, device, m
     table = order.reshape(sequences, most).int()
     sizes = (sequences * most + 1, page, shared) if page else (sequences, shared, max(counts))
     q, k, v = tensors("cpu", (sum(queries), heads, width), (*sizes, width), (*sizes, values), dtype=kind)
+    scales = {"scale_k": torch.rand(shared) + 0.5, "scale_v": torch.tensor([0.7])} if narrow else {}
+    if narrow:
+        k, v = k.to(FP8), v.to(FP8)
+        q *= torch.logspace(-3, 0, sum(queries))[:, None, None]  # rows are rounded by themselves
     own = []
     for i, count in enumerate(counts):
         lines = [each[table[i].long()].flatten(0, 1).transpose(0, 1) if page else each[i] for each in (k, v)]
         own.append([each[None, :, :count].double() for each in lines])
+        for at, scale in enumerate(scales.values()):
+            own[-1][at] = own[-1][at] * scale.double()[None, :, None, None]
     for i, count in enumerate(counts):
         for each in (k, v):
+            each, nan = (each.view(torch.uint8), 0x7F) if narrow else (each, math.nan)
             if page and count % page:
-                each[table[i, count // page], count % page :] = math.nan
+                each[table[i, count // page], count % page :] = nan
             elif not page:
-                each[i, :, count:] = math.nan
+                each[i, :, count:] = nan
     begins, sinks = torch.tensor([0, *queries]).cumsum(0).int(), torch.linspace(-1, 2, heads)
     told = {"cu_seqlens": begins.to(device), "lengths": numbers(device, *counts), "sinks": sinks.to(device)}
+    told |= {name: scale.to(device) for name, scale in scales.items()}
     told |= {"block_table": table.to(device)} if page else {}
     with pyptx.simulator(check="all", raises=False) as run:
         o, lse = (
@@ -149,7 +163,7 @@ def test_many_queries(page, heads, shared, width, values, masks, kind, device, m
 
 
 def test_which_sequences_have_many_queries():
-    """A CTA for each tile, if that is quicker: of many queries and of many sequences, in bf16."""
+    """A CTA for each tile, if that is quicker: of many queries and of many sequences."""
     for sequences, queries, page, kind, many in (
         (4, 512, 16, torch.bfloat16, True),
         (64, 1, 16, torch.bfloat16, False),
@@ -158,7 +172,8 @@ def test_which_sequences_have_many_queries():
         (8, 16, 16, torch.bfloat16, False),
         (8, 4, 16, torch.bfloat16, False),
         (4, 512, 4, torch.bfloat16, False),
-        (4, 512, 16, FP8, False),
+        (4, 512, 16, FP8, True),
+        (4, 512, 4, FP8, False),
     ):
         q, k = torch.empty(sequences * queries, 32, 128, dtype=torch.bfloat16), torch.empty(9, page, 8, 128, dtype=kind)
         begins = torch.arange(sequences + 1)

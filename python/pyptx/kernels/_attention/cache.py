@@ -16,9 +16,10 @@ from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention.forward import Warpgroup
 from pyptx.kernels._attention.plan import Forward, options_of
 from pyptx.kernels._attention.tiles import Divisor, Tiles, apply, bounds_of, floor_divided, sequence_of, signed
+from pyptx.kernels._attention.widened import as_f16
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E, quotient, smem_address, widened
-from pyptx.types import b16, b32, e4m3, f16, f32, s32, u8, u32, u64
+from pyptx.types import b32, e4m3, f16, f32, s32, u8, u32, u64
 
 __all__ = ["Cache", "cache_kernel"]
 
@@ -249,9 +250,9 @@ class Warp(Warpgroup):
 
     def _set_scale(self):
         part = self.tiles
-        ptx.inst.mul.rn.f32(self.c, part.scale, LOG2_E)
+        ptx.inst.mul.rn.f32(self.c[0], part.scale, LOG2_E)
         if self.plan.scaled:
-            ptx.inst.mul.rn.f32(self.c, self.c, self._number("SCALE_K", part.SK))
+            ptx.inst.mul.rn.f32(self.c[0], self.c[0], self._number("SCALE_K", part.SK))
             ptx.inst.mov.f32(self.of_values, self._number("SCALE_V", part.SV))
 
     def _number(self, name: str, count):
@@ -260,7 +261,7 @@ class Warp(Warpgroup):
         return apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(self.pointers[name] + index * 4))
 
     def _scale_of_scores(self):
-        return apply(f32, ptx.inst.mul.rn.f32, self.c, 1 / LOG2_E)
+        return apply(f32, ptx.inst.mul.rn.f32, self.c[0], 1 / LOG2_E)
 
     # q, as operands A.
 
@@ -421,7 +422,7 @@ class Warp(Warpgroup):
             for distance in (1, 2):
                 other = apply(f32, ptx.inst.shfl.sync.bfly.b32, self.total[row], distance, 31, 0xFFFFFFFF)
                 ptx.inst.add.f32(self.total[row], self.total[row], other)
-            ptx.inst.mul.rn.f32(self.largest[row], self.largest[row], self.c)
+            ptx.inst.mul.rn.f32(self.largest[row], self.largest[row], self.c[row])
             ptx.inst.selp.f32(self.largest[row], -math.inf, self.largest[row], self.total[row] == 0.0)
             to = ptx.addr(mine + self.warp * (ROWS * 8), row * 64)
             ptx.inst.st.shared.v2.f32(to, [self.largest[row], self.total[row]], pred=(self.thread & 3) == 0)
@@ -492,13 +493,6 @@ def swizzled_k(piece, row, pieces: int):
 def swizzled_v(piece, row, pieces: int):
     """Where a piece of 16 bytes of v lies in its row.  Eight lanes that read a piece of eight rows then meet all banks."""
     return piece ^ (row & 7) if pieces >= 8 else piece ^ ((row >> 1) & 3)
-
-
-def as_f16(word):
-    """Two registers with pairs of f16, from a register with four e4m3."""
-    halves = [reg.scalar(b16) for _ in range(2)]
-    ptx.inst.mov.b32(halves, word)
-    return [apply(b32, ptx.inst.cvt.rn.f16x2.e4m3x2, half) for half in halves]
 
 
 def power(exponent, base):

@@ -193,9 +193,12 @@ def transposition(columns: int, ragged: bool = False, begun: bool = False):
 
 
 @functools.cache
-def prefill(name, width, values, right, left, softcap, sinks, page, beside):
-    cut = dataclasses.asdict(plan(width, values, right, left, softcap, width <= 64)) | ALONE
-    return prefill_kernel(TYPES[name], Prefill(**cut | {"sinks": sinks}, page=page, beside=beside))
+def prefill(name, width, values, right, left, softcap, sinks, page, beside, narrow, scaled):
+    cut = dataclasses.asdict(plan(width, values, right, left, softcap, width <= 64)) | ALONE | {"sinks": sinks}
+    if narrow:  # the memory of the result is that of keys and values before they are widened
+        cut |= {"keys": 128 if width <= 128 else 64, "groups": 2, "own_output": False}
+        cut |= {"narrow": True, "narrow_stages": 1 if width > 192 else 2, "scaled": scaled}
+    return prefill_kernel(TYPES[name], Prefill(**cut, page=page, beside=beside))
 
 
 @functools.cache

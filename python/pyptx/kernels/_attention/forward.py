@@ -93,9 +93,9 @@ def keys_of(dtype, plan: Forward, width: str) -> Tile:
     return Tile(*sizes, width, dtype, tma_box=box, packed=False, tma_swizzle="128B")
 
 
-def write(plan: Forward, dtype, tiles, tensors, sums, computes=None):
-    """Writes the body.  `computes`: the class of the warpgroups that do not fetch; Warpgroup by default."""
-    shared = Shared(plan, dtype)
+def write(plan: Forward, dtype, tiles, tensors, sums, computes=None, memory=None):
+    """Writes the body.  `computes`: the class of the warpgroups that do not fetch, Warpgroup by default; `memory`: that of Shared."""
+    shared = (memory or Shared)(plan, dtype)
     tid = reg.from_(ptx.special.tid.x(), u32)
     group = tid >> 7
     shared.initialise(tid == 0)
@@ -111,8 +111,8 @@ def write(plan: Forward, dtype, tiles, tensors, sums, computes=None):
         if alone:
             ptx.setmaxnreg_dec(fetching)
         with ptx.if_(tid == 128 * fetcher):
-            fetch(plan, shared, tiles, maps)
-        tiles.beside_fetching(tid)
+            fetch(*shared.copied, tiles, maps)
+        tiles.beside_fetching(shared, tid)
     with ptx.else_():
         if alone:
             ptx.setmaxnreg_inc(computing)
@@ -132,6 +132,7 @@ class Shared:
         self.base = smem_address(memory)
         self.q_full, self.q_empty = smem.mbarrier(plan.q_parts), smem.mbarrier(plan.q_parts)
         self.k_full, self.k_empty, self.v_full, self.v_empty = (smem.mbarrier(plan.stages) for _ in range(4))
+        self.copied = plan, self  # how the memory is cut that copies fill, and that memory
 
     def initialise(self, leader):
         with ptx.if_(leader):
@@ -140,13 +141,17 @@ class Shared:
                 ptx.mbarrier.init(self.q_empty[part], 1 if self.plan.direct else self.plan.groups)
             for stage in range(self.plan.stages):
                 for full, empty in ((self.k_full, self.k_empty), (self.v_full, self.v_empty)):
-                    ptx.mbarrier.init(full[stage], 1)
+                    ptx.mbarrier.init(full[stage], self.plan.fillers)
                     ptx.mbarrier.init(empty[stage], self.plan.groups * (1 + self.plan.pairs))
+            self._initialise_more()
             ptx.fence.mbarrier_init()
         if self.plan.pairs:
             ptx.cluster.sync()
         else:
             ptx.bar.sync(0)
+
+    def _initialise_more(self):
+        """Initialises barriers beside these."""
 
 
 def fetch(plan: Forward, shared: Shared, tiles: Tiles, maps):

@@ -117,7 +117,7 @@ def fp8_kernel(out_type, plan: Fp8):
 
 
 class Fp8Tiles(Tiles):
-    def beside_fetching(self, thread):
+    def beside_fetching(self, _, thread):
         if self.plan.begun:
             with ptx.if_(thread >= 32):
                 self.transposer.run(thread)
@@ -164,25 +164,25 @@ class Fp8Warpgroup(Warpgroup):
         if self.plan.scaled:
             tiles = self.tiles
             at = tiles.scales + tiles.head * 4
-            ptx.inst.ld.global_.nc.f32(self.c, ptx.addr(at))
-            ptx.inst.mul.rn.f32(self.c, self.c, tiles.scale)
-            ptx.inst.mul.rn.f32(self.c, self.c, LOG2_E)
+            ptx.inst.ld.global_.nc.f32(self.c[0], ptx.addr(at))
+            ptx.inst.mul.rn.f32(self.c[0], self.c[0], tiles.scale)
+            ptx.inst.mul.rn.f32(self.c[0], self.c[0], LOG2_E)
             ptx.inst.ld.global_.nc.f32(self.of_values, ptx.addr(at + apply(u64, ptx.inst.mul.wide.u32, tiles.H, 4)))
             self._set_reach()
         super()._reset()
 
     def _scale_of_scores(self):
-        return apply(f32, ptx.inst.mul.rn.f32, self.c, 1 / LOG2_E)
+        return apply(f32, ptx.inst.mul.rn.f32, self.c[0], 1 / LOG2_E)
 
     def _place_of_v(self, step: int) -> int:
         box, within = divmod(step * 32, self.plan.box)
         return box * self.plan.box * self.plan.values + within
 
     def _base(self, row: int):
-        return apply(f32, ptx.inst.fma.rn.f32, self.largest[row], self.c, -self.plan.shift)
+        return apply(f32, ptx.inst.fma.rn.f32, self.largest[row], self.c[row], -self.plan.shift)
 
     def _rescale(self, row: int, before, negative):
-        ptx.inst.fma.rn.f32(before, before, self.c, -self.plan.shift)
+        ptx.inst.fma.rn.f32(before, before, self.c[row], -self.plan.shift)
         ptx.inst.add.f32(before, before, negative)
         ptx.inst.ex2.approx.ftz.f32(self.factor[row], before)
 
@@ -223,7 +223,7 @@ class Fp8Warpgroup(Warpgroup):
         for group in range(self.plan.keys // 16):
             values = [apply(f32, ptx.inst.mov.f32, each) for each in self.scores[8 * group : 8 * group + 8]]
             for i, each in enumerate(values):
-                self._exponential(each, self.negatives[i // 2 % 2])
+                self._exponential(each, i // 2 % 2, self.negatives[i // 2 % 2])
             self._pack_group(group, values)
             self._sum_up(group, values)
 

@@ -154,11 +154,11 @@ class Warps(Warpgroup):
             at = tiles.scales + tiles.head * 4
             ptx.inst.ld.global_.nc.f32(self.of_scores, ptx.addr(at))
             ptx.inst.ld.global_.nc.f32(self.of_values, ptx.addr(at + apply(u64, ptx.inst.mul.wide.u32, tiles.H, 4)))
-            ptx.inst.mul.rn.f32(self.c, self.c, self.of_scores)
+            ptx.inst.mul.rn.f32(self.c[0], self.c[0], self.of_scores)
             self._set_reach()
 
     def _scale_of_scores(self):
-        return apply(f32, ptx.inst.mul.rn.f32, self.c, 1 / LOG2_E)
+        return apply(f32, ptx.inst.mul.rn.f32, self.c[0], 1 / LOG2_E)
 
     def _finish(self, row: int):
         scale = super()._finish(row)

@@ -38,6 +38,7 @@ __all__ = ["in_parts", "of_cache", "of_few_queries", "share_keys"]
 
 LEAST = 128  # keys of a part
 BYTES = 3.5e6  # that memory moves in a microsecond
+BESIDE = [each for each in range(64, 0, -1) if 128 % each <= 4]  # heads that may be rows of a tile of 128, most of which they fill
 
 
 def of_few_queries(call: Call):
@@ -100,9 +101,9 @@ def of_cache(call: Call):
     beside = call.beside()
     if is_nothing(q, k, table):
         return call.nothing(beside)
-    if ragged and _have_many_queries(q, k, cu_seqlens, table):
-        return _of_long_queries(call, beside)
     q, *scales = _widened_queries(q, call.scales, ragged)
+    if ragged and _have_many_queries(q, k, cu_seqlens, table):
+        return _of_long_queries(call, q, scales, beside)
     heads, width = int(q.shape[1]), int(q.shape[-1])
     shared, values = int(k.shape[2 if table is not None else 1]), int(v.shape[3])
     per = heads // shared
@@ -136,36 +137,36 @@ def _combination(q, parts: int, lines: int, beside):
     return choice.made(q, "combination", type_name(q), bool(beside), early, alone)
 
 
-def _of_long_queries(call: Call, beside: tuple):
-    """Attention of sequences of many queries, one behind the other, against a cache, on Hopper."""
-    q, k, v, masks, table = call.q, call.k, call.v, call.masks, call.table
+def _of_long_queries(call: Call, q, scales: list, beside: tuple):
+    """Attention of sequences of many queries, one behind the other, against a cache, on Hopper.  `scales`: those of k and v."""
+    k, v, masks, table, narrow = call.k, call.v, call.masks, call.table, type_name(call.k) == FP8
     heads, width = int(q.shape[1]), int(q.shape[2])
     page, shared = (0, int(k.shape[1])) if table is None else (1 << log2(k.shape[1]), int(k.shape[2]))
     sizes = choice.rounded(width), choice.rounded(v.shape[3])
-    run = choice.made(
-        q, "prefill", type_name(q), *sizes, *masks.flags, bool(beside), page, _heads_of_a_tile(heads // shared)
-    )
+    key = (type_name(q), *sizes, *masks.flags, bool(beside), page, _heads_of_a_tile(heads // shared), narrow)
+    run = choice.made(q, "prefill", *key, any(each is not None for each in scales))
     given = [packed(each) for each in (call.cu_seqlens, call.lengths, table) if each is not None]
-    tensors = (dense(q), dense(k), dense(v), *beside, *given)
+    step = 16 if narrow else 8
+    tensors = (dense(q), dense(k, step), dense(v, step), *scale_numbers(q, scales, shared), *beside, *given)
     return call.result_of(run, tensors, masks.options(width, 0), (heads, q.shape[0]))
 
 
 def _heads_of_a_tile(per: int) -> int:
     """How many of the heads that share keys are rows of a tile of `_of_long_queries`.  `per` may be a symbol."""
-    return next(each for each in (64, 32, 16, 8, 4, 2, 1) if per % each == 0)
+    return next(each for each in BESIDE if per % each == 0)
 
 
 def _have_many_queries(q, k, cu_seqlens, table) -> bool:
     """Whether `_of_long_queries` takes such sequences, and is quicker than `of_cache`, by docs/performance/attention.md: a tile of 128 rows
     takes as long as two of 16, and the multiprocessors wait for the last one.  How long each sequence is, the host does not know."""
-    if choice.other_than_hopper(q) or type_name(k) not in TYPES or (table is not None and k.shape[1] < 8):
+    if choice.other_than_hopper(q) or type_name(k) not in (*TYPES, FP8) or (table is not None and k.shape[1] < 8):
         return False
     sequences, (queries, heads, _), shared = cu_seqlens.shape[0] - 1, q.shape, k.shape[1 if table is None else 2]
     if compiling(q) or not isinstance(queries, int):  # a symbol
         return True if queries >= 32 * sequences else False  # noqa: SIM210
     per, mean = heads // shared, queries / sequences
     beside = _heads_of_a_tile(per)
-    tiles = sequences * heads // beside * math.ceil(mean * beside / 128)
+    tiles = sequences * heads // beside * math.ceil(mean / (128 // beside))
     rounds = math.ceil(tiles / MULTIPROCESSORS)
     return 2 * rounds * MULTIPROCESSORS <= sequences * shared * math.ceil(mean * per / 16)
 

@@ -71,6 +71,7 @@ class Forward:
     size = 2  # bytes of an element of q, k, v
     page = 0  # keys of a page
     careful = 0  # blocks below the masked ones that are taken as these are
+    fillers = 1  # arrivals that fill a stage of K or V
 
     @property
     def line(self) -> int:

@@ -1,19 +1,21 @@
 """Attention of many queries of each sequence against a cache of keys, on Hopper: the forward's tiles, whose keys lie in pages.
 
-It computes what _attention/cache.py computes in f16 and bf16 of sequences of queries that lie one behind the other.  A CTA takes a tile of one
-sequence.  Queries of heads that share keys are rows beside each other, so a sequence with few queries has few tiles.
+It computes what _attention/cache.py computes of sequences of queries that lie one behind the other.  A CTA takes a tile of one sequence.
+Queries of heads that share keys are rows beside each other, so a sequence with few queries has few tiles.  Keys and values in e4m3 are widened
+in shared memory (_attention/widened.py).
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._attention.forward import Warpgroup, beside_of, keys_of, write
 from pyptx.kernels._attention.plan import WIDE, Forward, options_of
-from pyptx.kernels._attention.results import Lines
+from pyptx.kernels._attention.results import Lines, clear_rows
 from pyptx.kernels._attention.tiles import Divisor, Tiles, apply, bounds_of, sequence_of, signed
+from pyptx.kernels._attention.widened import WARPS, ScaledRows, WidenedShared, Widener
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import quotient
-from pyptx.types import f32, s32, u32, u64
+from pyptx.types import e4m3, f16, f32, s32, u32, u64
 
 __all__ = ["Prefill", "prefill_kernel"]
 
@@ -21,45 +23,102 @@ __all__ = ["Prefill", "prefill_kernel"]
 @dataclass(frozen=True)
 class Prefill(Forward):
     """How the kernel is cut.  `page`: keys of a page, a power of two, 8 or more; 0: the cache has no pages.  `beside`: heads that share keys
-    and are rows of a tile, a power of two up to 64."""
+    and are rows of a tile, up to 64.  `narrow`: k and v are e4m3, and lie in a ring of their own before they are widened.  `scaled`: their
+    heads are multiplied by numbers."""
 
     page: int = 0
     beside: int = 1
+    narrow: bool = False
+    narrow_stages: int = 2
+    scaled: bool = False
 
     @property
     def tile_queries(self) -> int:
         return self.rows // self.beside
 
     @property
+    def filled(self) -> int:
+        """Rows of a tile that are queries."""
+        return self.tile_queries * self.beside
+
+    @property
+    def copied_rows(self) -> int:
+        return self.filled
+
+    @property
+    def fillers(self) -> int:
+        return WARPS if self.narrow else 1
+
+    @property
+    def registers(self) -> tuple[int, int]:
+        return (56, 224) if self.narrow else super().registers
+
+    @property
+    def bytes(self) -> int:
+        return super().bytes + self.narrow * self.narrow_stages * self.keys * (self.width + self.values)
+
+    @property
+    def copies(self) -> "Copies":
+        return Copies(**asdict(self) | {"stages": self.narrow_stages}, begin=super().bytes)
+
+    @property
     def scalars(self) -> list:
-        sizes = ("P", "H", "HK", "M", self.width_name, *(["T"] if self.page else []))
+        sizes = ("P", "H", "HK", "M", self.width_name, *["T"] * bool(self.page), *["SK", "SV"] * self.scaled)
         return [*(("u32", name) for name in sizes), *options_of(self)]
+
+
+@dataclass(frozen=True)
+class Copies(Prefill):
+    """The same plan as the thread sees it that fetches keys and values in e4m3, whose rings lie `begin` bytes behind q."""
+
+    begin: int = 0
+
+    @property
+    def k_bytes(self) -> int:
+        return self.keys * self.width
+
+    @property
+    def v_bytes(self) -> int:
+        return self.keys * self.values
+
+    @property
+    def at_k(self) -> int:
+        return self.begin
+
+    @property
+    def at_v(self) -> int:
+        return self.begin + self.stages * self.k_bytes
 
 
 def prefill_kernel(dtype, plan: Prefill):
     """The kernel from (q, k, v, ..., begins, lengths) and, with pages, the table to (o, log-sum-exp).
 
-    q (M, H, D), k (B, HK, N, D), v (B, HK, N, DV), or pages: k (PAGES, page, HK, D), v (PAGES, page, HK, DV), table (B, T) s32; sinks (H) f32
-    follow v where the plan has them.  begins (P) s32: where the sequences of q begin; lengths (B) s32: how many keys each has.
+    q (M, H, D), k (B, HK, N, D), v (B, HK, N, DV), or pages: k (PAGES, page, HK, D), v (PAGES, page, HK, DV), table (B, T) s32.  Where the plan
+    has them, scales of k and v, f32 of one number or (HK), and sinks (H) f32 follow v.  begins (P) s32: where the sequences of q begin; lengths (B) s32: how many keys each has.
     o (M, H, DV), the sums (H, M) f32.  If `right`, query i sees the keys up to i + shift, counted so that the last query sees all if shift is 0.
     """
 
     def queries(width, rows):
-        box = (rows // plan.beside, plan.beside, WIDE)
+        box = (max(1, rows // plan.beside), plan.beside, WIDE)
         return Tile("M", "H", width, dtype, tma_box=box, packed=False, tma_swizzle="128B")
 
-    sequences = "SEQUENCES" if plan.page else "B"
-    more = beside_of(dtype, plan) | {"BEGINS": Tile("P", s32), "LENGTHS": Tile(sequences, s32)}
+    sequences, sizes = "SEQUENCES" if plan.page else "B", (("D", plan.width), ("DV", plan.values))
+    more = {"SCALE_K": Tile("SK", f32), "SCALE_V": Tile("SV", f32)} if plan.scaled else {}
+    more |= beside_of(dtype, plan) | {"BEGINS": Tile("P", s32), "LENGTHS": Tile(sequences, s32)}
     if plan.page:
         more["TABLE"] = Tile(sequences, "T", s32)
 
-    def body(Q, K, V, OUT, LSE, BEGINS, LENGTHS, TABLE=None, SINKS=None):
+    def body(Q, K, V, OUT, LSE, BEGINS, LENGTHS, TABLE=None, SINKS=None, SCALE_K=None, SCALE_V=None):
         tiles = CachedTile(plan, *ptx.global_ptrs(BEGINS, LENGTHS, *([TABLE] if plan.page else [])))
-        tiles.take(sinks=SINKS)
-        write(plan, dtype, tiles, (Q, K, V, OUT), LSE, PackedRows)
+        tiles.take(sinks=SINKS, scale_k=SCALE_K, scale_v=SCALE_V)
+        if plan.narrow:
+            write(plan, f16, tiles, (Q, K, V, OUT), LSE, widened_rows(dtype), WidenedShared)
+        else:
+            write(plan, dtype, tiles, (Q, K, V, OUT), LSE, PackedRows)
 
+    keys = [narrow_keys_of(plan, *each) if plan.narrow else keys_of(dtype, plan, each[0]) for each in sizes]
     return kernel(
-        in_specs=(queries("D", plan.rows), keys_of(dtype, plan, "D"), keys_of(dtype, plan, "DV"), *more.values()),
+        in_specs=(queries("D", plan.rows), *keys, *more.values()),
         out_specs=(queries("DV", 64), Tile("H", "M", f32)),
         raw_params=plan.scalars,
         grid=lambda H, M, P: (H // plan.beside * (M // plan.tile_queries + P - 1), 1, 1),
@@ -67,6 +126,14 @@ def prefill_kernel(dtype, plan: Prefill):
         reqntid=True,
         arch="sm_90a",
     )(with_tensors("prefill_attention", ("Q", "K", "V", *more, "OUT", "LSE"), body))
+
+
+def narrow_keys_of(plan: Prefill, name: str, width: int) -> Tile:
+    """`keys_of` in e4m3: a copy brings all columns."""
+    sizes, box = ("B", "HK", "N"), (1, 1, plan.keys, width)
+    if plan.page:
+        sizes, box = ("PAGES", plan.page, "HK"), (1, plan.page_rows, 1, width)
+    return Tile(*sizes, name, e4m3, tma_box=box, packed=False)
 
 
 class CachedTile(Tiles):
@@ -80,7 +147,7 @@ class CachedTile(Tiles):
 
     def _find(self):
         plan = self.plan
-        groups = self.H >> (plan.beside.bit_length() - 1)
+        groups = quotient(self.H, plan.beside)
         tile, group = Divisor(groups).divided(reg.from_(ptx.special.ctaid.x(), u32))
         self.head = group * plan.beside
         self.kv_head = quotient(self.head, quotient(self.H, self.HK))
@@ -88,12 +155,13 @@ class CachedTile(Tiles):
         def rows_of(sequence):
             return [each * plan.beside for each in bounds_of(self.begins, sequence)]
 
-        found, place = sequence_of(tile, self.P - 1, self.lane, rows_of, plan.rows)
+        found, place = sequence_of(tile, self.P - 1, self.lane, rows_of, plan.filled)
         ptx.ret(pred=found == 0)
-        self.batch, self.row = found - 1, place * plan.rows
+        self.batch, self.row = found - 1, place * plan.filled
         self.begin, end = bounds_of(self.begins, self.batch)
         queries, self.total = end - self.begin, self.M
-        self.M = self.end = queries * plan.beside
+        self.M = queries * plan.beside
+        self.end = apply(u32, ptx.inst.min.u32, self.M, self.row + plan.filled)
         self.N = apply(u32, ptx.inst.ld.global_.nc.u32, ptx.addr(self.lengths + self.batch * 4))
         if plan.right or plan.left:
             ptx.inst.add.s32(self.shift, self.shift, signed(self.N - queries))
@@ -103,14 +171,35 @@ class CachedTile(Tiles):
         yield
 
     def query(self, row):
-        return row >> (self.plan.beside.bit_length() - 1)
+        return quotient(row, self.plan.beside)
+
+    def boxes_of_k(self, index, bytes_: int):
+        if not self.plan.narrow:
+            yield from super().boxes_of_k(index, bytes_)
+            return
+        for row, place in self.key_boxes(index):
+            yield bytes_ // self.plan.keys * row, (0, *place)
+
+    boxes_of_v = boxes_of_k
+
+    def beside_fetching(self, shared, thread):
+        if self.plan.narrow:
+            with ptx.if_(thread >= 32):
+                Widener(shared, thread).run(self)
+
+    def scale_of(self, name: str):
+        """The number of the head, or the only one, of the scales of k or v."""
+        scales, count = getattr(self, f"scale_{name}"), getattr(self, f"S{name.upper()}")
+        index = apply(u32, ptx.inst.min.u32, self.kv_head, count - 1)
+        return apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(scales + index * 4))
 
     def place(self, column: int, row):
         return (column, self.head, self.begin + self.query(row))
 
     def line(self, row):
         """(the query among all, the head) of a row."""
-        return self.begin + self.query(row), self.head + (row & (self.plan.beside - 1))
+        query = self.query(row)
+        return self.begin + query, self.head + (row - query * self.plan.beside)
 
     def sums_at(self, row):
         query, head = self.line(row)
@@ -119,6 +208,22 @@ class CachedTile(Tiles):
 
 class PackedRows(Warpgroup):
     """A warpgroup whose rows are queries of heads beside each other."""
+
+    def _await_q(self):
+        super()._await_q()
+        plan = self.plan
+        if plan.filled == plan.rows:
+            return
+        with ptx.if_(self.number == plan.groups - 1):  # rows that no copy fills
+            clear_rows(self.shared.base, plan.filled, plan.rows, plan.width // WIDE, self.thread, 128)
+            ptx.fence.proxy_async_shared_cta()
+            self._sync_group()
+
+    def _output(self, o_map, o):
+        if 64 % self.plan.beside:  # boxes would pass the warpgroup's rows
+            self._store_rows(o)
+        else:
+            super()._output(o_map, o)
 
     def _head_of(self, row: int):
         return self.tiles.line(self.tiles.row + self.number * 64 + self.first_row + 8 * row)[1]
@@ -129,8 +234,23 @@ class PackedRows(Warpgroup):
         def row(half: int):
             return tiles.row + self.number * 64 + self.first_row + 8 * half
 
-        lines = LinesOfHeads(o, tiles.M, tiles, tiles.H, tiles.head, tiles.DV)
+        lines = LinesOfHeads(o, tiles.end, tiles, tiles.H, tiles.head, tiles.DV)
         lines.store(self.result_type, self.out, row, self.first_column)
+
+
+class WidenedRows(ScaledRows, PackedRows):
+    """Such a warpgroup with keys and values that were e4m3."""
+
+
+def widened_rows(dtype):
+    """What makes `WidenedRows` of the queries' type."""
+
+    def made(*arguments):
+        rows = WidenedRows(*arguments)
+        rows.result_type = dtype
+        return rows
+
+    return made
 
 
 class LinesOfHeads(Lines):

@@ -14,7 +14,7 @@ from pyptx.kernels._attention.tiles import apply, signed
 from pyptx.kernels._registers import LOG2_E, widened
 from pyptx.types import b16, b32, f32, s32, u32, u64
 
-__all__ = ["Softmax", "over_row"]
+__all__ = ["Softmax", "cap_scaled", "over_row"]
 
 LEAST = -(2**31)
 # Exponents of 2 below which keys do not count: from there on a base is rounded by more than exponentials have room for.
@@ -29,11 +29,16 @@ class Softmax:
         """The registers of a thread's two rows."""
         self.largest, self.total, self.factor, self.negatives = ([reg.scalar(f32) for _ in range(2)] for _ in range(4))
         self.limits = [reg.scalar(s32) for _ in range(2)]
-        self.c, self.reach, self.margin = (reg.scalar(f32) for _ in range(3))  # scores times c are exponents of 2
+        self._make_scales()
         self.top = [reg.scalar(f32) for _ in range(2)] if self.plan.sinks else []
         if self.plan.biased:  # of the next block, if there are registers for it
             own = [self._registers_of_bias() for _ in range(2)]
             self.bias = own if len(self.scores) + len(self.p) + len(self.out) + 2 * len(own[0]) <= ROOM else []
+
+    def _make_scales(self):
+        """The registers of `c`, what scores are multiplied by to be exponents of 2, and of `reach`, for each row; here rows have the same."""
+        self.c, self.reach = ([reg.scalar(f32)] * 2 for _ in range(2))
+        self.margin = reg.scalar(f32)
 
     def _reset_rows(self):
         """No key is seen yet."""
@@ -44,15 +49,15 @@ class Softmax:
                 ptx.inst.mov.s32(self.limits[row], LEAST)
 
     def _set_scale(self):
-        ptx.inst.mul.rn.f32(self.c, self.tiles.scale, LOG2_E)
+        ptx.inst.mul.rn.f32(self.c[0], self.tiles.scale, LOG2_E)
         self._set_reach()
 
-    def _set_reach(self):
+    def _set_reach(self, row: int = 0):
         """Converts `slack` and `margin` to differences of scores."""
         if not self.plan.slack:
             return
-        inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, self.c)
-        ptx.inst.mul.rn.f32(self.reach, inverse, self.plan.slack)
+        inverse = apply(f32, ptx.inst.rcp.approx.ftz.f32, self.c[row])
+        ptx.inst.mul.rn.f32(self.reach[row], inverse, self.plan.slack)
         if self.plan.margin:
             ptx.inst.mul.rn.f32(self.margin, inverse, self.plan.margin)
             ptx.inst.min.f32(self.margin, self.margin, 1e38)  # so that a base is finite, whatever the scale
@@ -70,7 +75,7 @@ class Softmax:
         negatives = self._negatives(index, masked, first)
         for row in range(2):
             for each in self._of_row(row):
-                self._exponential(each, negatives[row])
+                self._exponential(each, row, negatives[row])
             self._total_up(row)
 
     def _negatives(self, index, masked: bool, first: bool = False):
@@ -123,7 +128,7 @@ class Softmax:
         for row in range(2):
             ptx.inst.mov.f32(self.negatives[row], self._raised(row, highest[row], True, first))
             ptx.inst.mul.rn.f32(self.total[row], self.total[row], self.factor[row])
-            limit = apply(s32, ptx.inst.mov.b32, apply(f32, ptx.inst.add.f32, self.largest[row], self.reach))
+            limit = apply(s32, ptx.inst.mov.b32, apply(f32, ptx.inst.add.f32, self.largest[row], self.reach[row]))
             ptx.inst.selp.s32(self.limits[row], LEAST, limit, limit < 0)
 
     def _raised(self, row: int, highest, masked: bool, first: bool = False):
@@ -153,17 +158,17 @@ class Softmax:
             ptx.inst.fma.rn.f32(self.total[row], self.total[row], self.factor[row], first)
         over_row(self.total[row], rest, ptx.inst.add.f32)
 
-    def _exponential(self, score, negative):
-        ptx.inst.fma.rn.f32(score, score, self.c, negative)
+    def _exponential(self, score, row: int, negative):
+        ptx.inst.fma.rn.f32(score, score, self.c[row], negative)
         ptx.inst.ex2.approx.ftz.f32(score, score)
 
     def _base(self, row: int):
         """What is subtracted from the exponents of a row."""
-        return apply(f32, ptx.inst.mul.rn.f32, self.largest[row], self.c)
+        return apply(f32, ptx.inst.mul.rn.f32, self.largest[row], self.c[row])
 
     def _rescale(self, row: int, before, negative):
         """Makes `factor` from the old and the new base.  Both are rounded the same way, so a largest score that stays gives exactly 1."""
-        ptx.inst.mul.rn.f32(before, before, self.c)
+        ptx.inst.mul.rn.f32(before, before, self.c[row])
         ptx.inst.add.f32(before, before, negative)
         ptx.inst.ex2.approx.ftz.f32(self.factor[row], before)
 
@@ -239,13 +244,7 @@ class Softmax:
         return [reg.scalar(b32 if plan.biased == 2 else b16, init=0) for _ in range(plan.keys // (4 * plan.biased))]
 
     def _cap(self):
-        """scores = cap tanh(scale score / cap) / scale, so that what follows is the same as without a cap."""
-        down = apply(f32, ptx.inst.div.rn.f32, self._scale_of_scores(), self.tiles.cap)
-        up = apply(f32, ptx.inst.rcp.rn.f32, down)
-        for each in self.scores:
-            ptx.inst.mul.rn.f32(each, each, down)
-            ptx.inst.tanh.approx.f32(each, each)
-            ptx.inst.mul.rn.f32(each, each, up)
+        cap_scaled(self.scores, self._scale_of_scores(), self.tiles.cap)
 
     def _scale_of_scores(self):
         return self.tiles.scale
@@ -303,6 +302,16 @@ class Softmax:
 
     def _add_base(self, row: int, log):
         ptx.inst.add.f32(log, log, self._base(row))
+
+
+def cap_scaled(scores, scale, cap):
+    """scores = cap tanh(scale score / cap) / scale, so that what follows is the same as without a cap."""
+    down = apply(f32, ptx.inst.div.rn.f32, scale, cap)
+    up = apply(f32, ptx.inst.rcp.rn.f32, down)
+    for each in scores:
+        ptx.inst.mul.rn.f32(each, each, down)
+        ptx.inst.tanh.approx.f32(each, each)
+        ptx.inst.mul.rn.f32(each, each, up)
 
 
 def over_row(into, values, combine):

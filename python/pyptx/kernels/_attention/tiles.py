@@ -151,7 +151,7 @@ class Tiles:
 
     boxes_of_v = boxes_of_k
 
-    def beside_fetching(self, thread):
+    def beside_fetching(self, shared, thread):
         """What the warpgroup that fetches does by threads that do not."""
 
     def begin_values(self):
