@@ -7,6 +7,7 @@ for those of a GPU.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import NamedTuple
 
@@ -250,17 +251,36 @@ def scales_of_heads(q, scales, heads: int, shared: int) -> tuple:
 
 
 def strides_of(q, k, v, ragged: bool, paged: bool, step: int) -> dict:
-    """The runtime scalars that are strides, in units of 16 bytes, in which the kernel counts in 32 bits."""
-    for name, each, count in (("q", q, 8), ("k", k, step), ("v", v, step)):
-        last = sum((size - 1) * stride for size, stride in zip(each.shape, stride_of(each), strict=True))
-        if last // count >= 1 << 32:
-            raise LaunchValueError(f"attention: {name} of a cache lies within 2^36 bytes, not {last // count * 16}")
+    """The runtime scalars that are strides, in which the kernel counts in 32 bits: of q in units of 16 bytes, of k and v of `unit` bytes."""
+    unit = 16 if compiling(q) else _unit_of(k, v, 16 // step)
+    steps = {"q": (q, 16 // 8, 16), "k": (k, 16 // step, unit), "v": (v, 16 // step, unit)}
+    for name, (each, size, of_each) in steps.items():
+        last = sum((size - 1) * stride for size, stride in zip(each.shape, stride_of(each), strict=True)) * size
+        if last // of_each >= 1 << 32:
+            raise LaunchValueError(
+                f"attention: {name} of a cache lies within 2^32 times {of_each} bytes, of which its strides are multiples; not within {last}"
+            )
     q_outer, q_query, q_head = (0, *stride_of(q)[:2]) if ragged else (stride_of(q)[i] for i in (0, 2, 1))
     found = [each // 8 for each in (q_outer, q_query, q_head)]
-    for each in (k, v):
-        outer, second, third = stride_of(each)[:3]
-        found += [at // step for at in ((outer, second, third) if paged else (outer, third, second))]
-    return dict(zip(STRIDES, found, strict=True))
+    for each, size, of_each in (steps["k"], steps["v"]):
+        # The kernel multiplies the stride of a single element by 0, whatever it is.
+        outer, second, third = (
+            at if count != 1 else 0 for count, at in zip(each.shape[:3], stride_of(each), strict=False)
+        )
+        found += [at * size // of_each for at in ((outer, second, third) if paged else (outer, third, second))]
+    return dict(zip(STRIDES, (*found, unit), strict=True))
+
+
+def _unit_of(k, v, size: int) -> int:
+    """The largest power of two, up to 2^31, that the bytes of all strides between rows of k and v are multiples of."""
+    bytes_ = [
+        stride * size
+        for each in (k, v)
+        for count, stride in zip(each.shape[:3], stride_of(each), strict=False)
+        if count > 1
+    ]
+    both = functools.reduce(math.gcd, bytes_, 1 << 31)
+    return both & -both
 
 
 def stride_of(tensor) -> list:

@@ -232,6 +232,7 @@ class QueryWarps(Warps):
 
     def __init__(self, plan: MmaQueries, dtype, thread):
         super().__init__(plan, dtype, thread)
+        self.c = reg.scalar(f32)
         self.dp = reg.array(f32, plan.keys // 2)
         self.lse, self.delta = ([reg.scalar(f32) for _ in range(2)] for _ in range(2))
         self.do = rows_of_a(self.base + plan.at_do, thread)

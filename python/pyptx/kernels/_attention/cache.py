@@ -25,7 +25,7 @@ __all__ = ["Cache", "cache_kernel"]
 
 ROWS = 16
 MEMORY = 96 * 1024  # bytes of shared memory of a CTA, which every GPU since sm_80 has
-STRIDES = ("q_batch", "q_query", "q_head", "k_outer", "k_key", "k_head", "v_outer", "v_key", "v_head")
+STRIDES = ("q_batch", "q_query", "q_head", "k_outer", "k_key", "k_head", "v_outer", "v_key", "v_head", "unit")
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class Cache(Forward):
 def cache_kernel(dtype, plan: Cache):
     """The kernel from (q, k, v, ...) to (parts, sums).
 
-    q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV), or pages (P, page, HK, D).  Strides are arbitrary; they are scalars, in units of 16
-    bytes.  More tensors follow v, in this order:
+    q (B, H, M, D), k (B, HK, N, D), v (B, HK, N, DV), or pages (P, page, HK, D).  Strides are arbitrary; they are scalars, of q in units of 16
+    bytes, of k and v of `unit` bytes, so that they have 32 bits.  More tensors follow v, in this order:
     - `scaled`: two, f32, of one number or (HK), by which scores and results are multiplied.
     - `counted`: lengths (B) s32.
     - `paged`: the table (B, T) s32; the scalar `page` is log2 of the keys of a page.
@@ -307,7 +307,7 @@ class Warp(Warpgroup):
     # Blocks of keys.
 
     def _look_up(self, index):
-        """Finds where one key of the block lies in k and in v, in units of 16 bytes: each lane finds another key's place for all lanes."""
+        """Finds where one key of the block lies in k and in v, in their units: each lane finds another key's place for all lanes."""
         plan, part = self.plan, self.tiles
         key = index * plan.keys + signed(self.thread & (plan.keys - 1))
         ptx.inst.min.s32(key, key, signed(part.N) - 1)
@@ -342,11 +342,12 @@ class Warp(Warpgroup):
         piece, first = self.thread & (pieces - 1), self.thread >> (pieces.bit_length() - 1)
         left = signed(part.N) - index * plan.keys
         exists = piece * (16 // plan.size) < elements
+        begin = pointer + apply(u64, ptx.inst.mul.wide.u32, piece, 16)
         for line in range(0, plan.keys, 32 // pieces):
             row = first + line
             place_of_row = apply(u32, ptx.inst.shfl.sync.idx.b32, place, row, 31, 0xFFFFFFFF)
             inside = exists & (signed(row) < left)
-            source = pointer + apply(u64, ptx.inst.mul.wide.u32, place_of_row + piece, 16)
+            source = apply(u64, ptx.inst.mad.wide.u32, place_of_row, part.unit, begin)
             ptx.inst.selp.b64(source, source, pointer, inside)
             bytes_ = apply(u32, ptx.inst.selp.u32, 16, 0, inside)
             target = to + row * (width * plan.size) + (swizzled(piece, row, pieces) << 4)

@@ -74,8 +74,9 @@ class Widener:
         ways = self._ways(source, to, width, (getattr(copies, "at_" + name), getattr(plan, "at_" + name)))
         turns = -(-plan.keys // (WARPS * ROWS))
         rest = plan.keys // ROWS - WARPS * (turns - 1)  # warps that have rows in the last turn
-        for turn in range(0, turns - 1, 2):
-            self._rows(ways, width, range(turn, min(turn + 2, turns - 1)))
+        at_once = max(1, 4 // len(ways))
+        for turn in range(0, turns - 1, at_once):
+            self._rows(ways, width, range(turn, min(turn + at_once, turns - 1)))
         with ptx.if_(warp < rest):
             self._rows(ways, width, range(turns - 1, turns))
         ptx.fence.proxy_async_shared_cta()
