@@ -182,6 +182,36 @@ def test_which_sequences_have_many_queries():
             assert not PARTS._have_many_queries(q, k, begins, torch.empty(sequences, 9))
 
 
+def test_how_many_heads_are_rows_of_a_tile():
+    """All that share keys, if a tile has few rows beside them; fewer, if tiles are then one round less."""
+    for lengths, heads, shared, beside in (
+        ((64, 64 * 33), 28, 4, 7),
+        ((4, 4 * 512), 28, 4, 1),  # 448 tiles for 464
+        ((4, 4 * 512), 24, 4, 2),
+        ((16, 16 * 40), 24, 4, 6),
+        ((4, 4 * 512), 32, 8, 4),
+        ((64, 64), 71, 1, 1),
+    ):
+        sequences, queries = lengths
+        q, k = torch.empty(queries, heads, 128), torch.empty(9, 16, shared, 128)
+        assert PARTS._heads_of_a_tile(q, k, torch.arange(sequences + 1), torch.empty(sequences, 9)) == beside
+
+
+def test_strides_of_a_large_cache():
+    """Strides are counted in the largest power of two that they are multiples of."""
+    q = torch.empty(1, 32, 1, 128, dtype=torch.bfloat16, device="meta")
+    arguments = sys.modules["pyptx.kernels._attention.arguments"]
+    k = torch.empty(3 << 20, 16, 8, 128, dtype=FP8, device="meta")
+    assert k.numel() > 1 << 35
+    strides = arguments.strides_of(q, torch.empty_like(k, dtype=torch.bfloat16), k.to(torch.bfloat16), False, True, 8)
+    assert [strides[name] for name in ("k_outer", "k_key", "k_head", "unit")] == [128, 8, 1, 256]
+    strides = arguments.strides_of(q, k[:, :, :1], k[:, :, :1, :64], False, True, 16)
+    assert [strides[name] for name in ("k_outer", "k_key", "v_head", "unit")] == [16, 1, 0, 1024]
+    odd = torch.empty(1, dtype=FP8, device="meta").as_strided((1 << 20, 16, 8, 128), (1 << 17, 144, 2320, 1))
+    with pytest.raises(LaunchValueError, match="within 2\\^32 times 16 bytes, of which its strides are multiples"):
+        arguments.strides_of(q, odd, odd, False, True, 16)
+
+
 @devices
 def test_queries_of_e4m3(device):
     q, k, v = (each.to(FP8) for each in tensors(device, (1, 2, 3, 64), (1, 1, 90, 64), (1, 1, 90, 64)))

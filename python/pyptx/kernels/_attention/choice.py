@@ -209,8 +209,8 @@ def cached(name, width, values, narrow, right, left, softcap, ragged, paged, cou
 
 
 @functools.cache
-def few_queries(name, width, values, tall, right, left, softcap, page, counted, biased):
-    masks = {"right": right, "left": left, "softcap": softcap, "biased": biased}
+def few_queries(name, width, values, tall, right, left, softcap, page, counted, biased, alone, sinks):
+    masks = {"right": right, "left": left, "softcap": softcap, "biased": biased, "alone": alone, "sinks": sinks}
     return decode_kernel(TYPES[name], Decode.of(width, values, tall, page=page, counted=counted, **masks))
 
 

@@ -1,7 +1,8 @@
 """Attention of few queries against a long cache of keys, on Hopper.  Its speed is limited by reading the cache.
 
 A CTA takes a stretch of the keys of one head of K and V.  The queries of all heads that share it are packed into the 64 or 128 rows of a
-tile.  The CTA writes its part of the result, in f32, and its sum; `combine_kernel` (_attention/combine.py) adds up the parts.
+tile.  The CTA writes its part of the result, in f32, and its sum; `combine_kernel` (_attention/combine.py) adds up the parts.  Where there are
+so many sequences and heads that a CTA has all keys, it writes the result.
 The cache is a tensor, or consists of pages that a table names.
 """
 
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._attention.forward import Shared, Warpgroup, beside_of, fetch, keys_of
 from pyptx.kernels._attention.plan import BIAS, WIDE, Forward, options_of
+from pyptx.kernels._attention.results import Lines
 from pyptx.kernels._attention.small_forward import resident
 from pyptx.kernels._attention.tiles import Divisor, Tiles, apply, floor_divided, signed
 from pyptx.kernels._epilogue import with_tensors
@@ -23,7 +25,7 @@ __all__ = ["Decode", "decode_kernel"]
 @dataclass(frozen=True)
 class Decode(Forward):
     """How the kernel is cut.  `page`: keys of a page, a power of two, 8 or more; 0: the cache has no pages.  `counted`: sequences have lengths
-    of their own, as those in pages always have."""
+    of their own, as those in pages always have.  `alone`: a CTA has all keys of a tile."""
 
     keys: int = 64
     groups: int = 1
@@ -32,6 +34,7 @@ class Decode(Forward):
     own_output: bool = False
     page: int = 0
     counted: bool = True
+    alone: bool = False
 
     @classmethod
     def of(cls, width: int, values: int, tall: bool, **masks) -> "Decode":
@@ -49,19 +52,27 @@ class Decode(Forward):
     def scalars(self) -> list:
         sizes = [
             ("u32", name)
-            for name in ("B", "HK", "R", "DV", "S", *(["T"] if self.page else [] if self.counted else ["N"]))
+            for name in (
+                "B",
+                "HK",
+                "R",
+                "DV",
+                *["S"] * (not self.alone),
+                *(["T"] if self.page else [] if self.counted else ["N"]),
+            )
         ]
         strides = BIAS if self.biased else ()
         return [*sizes, *strides, ("u32", "queries"), *options_of(self)]
 
 
 def decode_kernel(dtype, plan: Decode):
-    """The kernel from (q, k, v), (q, k, v, lengths), with pages (q, k, v, lengths, table), or (q, k, v, bias) to (parts, sums).
+    """The kernel from (q, k, v), (q, k, v, lengths), with pages (q, k, v, lengths, table), or (q, k, v, bias) to (parts, sums), if `alone` to (o,
+    log-sum-exp).
 
     q (B, HK, R, D): R is the number of heads that share a head of K, times `queries`; row g * queries + i is query i of head g.
     k (B, HK, N, D), v (B, HK, N, DV), or pages: k (PAGES, page, HK, D), v (PAGES, page, HK, DV), table (B, T) s32.
-    lengths (B) s32: the keys of each sequence.  parts (S, B, HK, R, DV) f32; sums (S, B, HK, R, 2) f32, as `combine_kernel` takes them.
-    The bias is as `forward_kernel` takes it.  If `right`, query i sees the keys up to i + shift, counted so that the last query sees all if shift is 0.
+    lengths (B) s32: the keys of each sequence.  parts (S, B, HK, R, DV) f32; sums (S, B, HK, R, 2) f32, as `combine_kernel` takes them;
+    o (B, HK, R, DV), log-sum-exp (B, HK, R) f32.  If `alone`, sinks (H) f32 may come last.  The bias is as `forward_kernel` takes it.  If `right`, query i sees the keys up to i + shift, counted so that the last query sees all if shift is 0.
     """
 
     threads = 128 * (plan.groups + 1)
@@ -69,33 +80,42 @@ def decode_kernel(dtype, plan: Decode):
     more = {"LENGTHS": Tile("B", s32)} if plan.counted else {}
     more |= ({"TABLE": Tile("B", "T", s32)} if plan.page else {}) | beside_of(dtype, plan)
 
-    def body(Q, K, V, PARTS, SUMS, LENGTHS=None, TABLE=None, BIAS=None):
-        stretch = Stretch(plan, lengths=LENGTHS, table=TABLE, bias=BIAS)
-        write(plan, dtype, stretch, (Q, K, V), PARTS, SUMS)
+    def body(Q, K, V, OUT, SUMS, LENGTHS=None, TABLE=None, BIAS=None, SINKS=None):
+        stretch = Stretch(plan, lengths=LENGTHS, table=TABLE, bias=BIAS, sinks=SINKS)
+        write(plan, dtype, stretch, (Q, K, V), OUT, SUMS)
+
+    lines, parts = ("B", "HK", "R"), [] if plan.alone else ["S"]
+    outputs = (
+        Tile(*parts, *lines, "DV", dtype if plan.alone else f32),
+        Tile(*parts, *lines, *([] if plan.alone else [2]), f32, align=4 if plan.alone else 8),
+    )
+
+    def grid(B, HK, R, S=1):
+        return (B * HK, S, -(-R // plan.rows))
 
     return kernel(
         in_specs=(
             Tile("B", "HK", "R", "D", dtype, tma_box=(1, 1, plan.rows, WIDE), packed=False, tma_swizzle="128B"),
             keys_of(dtype, plan, "D"), keys_of(dtype, plan, "DV"), *more.values(),
         ),
-        out_specs=(Tile("S", "B", "HK", "R", "DV", f32), Tile("S", "B", "HK", "R", 2, f32, align=8)),
+        out_specs=outputs,
         raw_params=plan.scalars,
-        grid=lambda S, B, HK, R: (B * HK, S, -(-R // plan.rows)),
+        grid=(lambda B, HK, R: grid(B, HK, R)) if plan.alone else (lambda S, B, HK, R: grid(B, HK, R, S)),
         block=(threads, 1, 1),
         reqntid=True,
         raw_directives=(("minnctapersm", (together,)),) if together > 1 else (),
         dependent_launch=True,
         arch="sm_90a",
-    )(with_tensors("decode_attention", ("Q", "K", "V", *more, "PARTS", "SUMS"), body))  # fmt: skip
+    )(with_tensors("decode_attention", ("Q", "K", "V", *more, "OUT", "SUMS"), body))  # fmt: skip
 
 
-def write(plan: Decode, dtype, stretch, tensors, parts, sums):
+def write(plan: Decode, dtype, stretch, tensors, out, sums):
     """Writes the body."""
     shared = Shared(plan, dtype)
     tid = reg.from_(ptx.special.tid.x(), u32)
     shared.initialise(tid == 0)
     maps = [tensor.tma_desc() for tensor in tensors]
-    pointers = ptx.global_ptrs(parts, sums)
+    pointers = ptx.global_ptrs(out, sums)
     fetching, computing = plan.registers
     first = 128 * plan.groups
     with ptx.if_(tid >= first):
@@ -106,7 +126,9 @@ def write(plan: Decode, dtype, stretch, tensors, parts, sums):
     with ptx.else_():
         if plan.groups > 1:
             ptx.setmaxnreg_inc(computing)
-        PackedWarpgroup(plan, dtype, shared, tid & 127, tid >> 7).run(stretch, None, *pointers)
+        (WholeWarpgroup if plan.alone else PackedWarpgroup)(plan, dtype, shared, tid & 127, tid >> 7).run(
+            stretch, None, *pointers
+        )
     ptx.ret()
 
 
@@ -123,7 +145,7 @@ class Stretch(Tiles):
         plan = self.plan
         self.batch, self.head = divided(reg.from_(ptx.special.ctaid.x(), u32), self.HK)
         self.kv_head, self.H, self.M = self.head, self.HK, self.R
-        self.part = reg.from_(ptx.special.ctaid.y(), u32)
+        self.end = self.R
         if plan.counted:
             self.N = apply(u32, ptx.inst.ld.global_.nc.u32, ptx.addr(self.lengths + self.batch * 4))
         self.row = reg.from_(ptx.special.ctaid.z(), u32) * plan.rows
@@ -134,10 +156,13 @@ class Stretch(Tiles):
         least = reg.scalar(s32, init=0)
         if plan.left:
             ptx.inst.max.s32(least, least, floor_divided(self.shift - self.reach, plan.keys))
-        blocks = apply(u32, ptx.inst.mov.b32, last - least + 1)
-        each, _ = divided(blocks + self.S - 1, self.S)
-        self.first = apply(s32, ptx.inst.min.s32, least + signed(each * self.part), last + 1)
-        self.last = apply(s32, ptx.inst.min.s32, self.first + signed(each) - 1, last)
+        if plan.alone:
+            self.first, self.last = apply(s32, ptx.inst.min.s32, least, last + 1), last
+        else:
+            self.part = reg.from_(ptx.special.ctaid.y(), u32)
+            each, _ = divided(apply(u32, ptx.inst.mov.b32, last - least + 1) + self.S - 1, self.S)
+            self.first = apply(s32, ptx.inst.min.s32, least + signed(each * self.part), last + 1)
+            self.last = apply(s32, ptx.inst.min.s32, self.first + signed(each) - 1, last)
         self.some = self.first <= self.last
         # A row without blocks visits one, where every key is masked.
         ptx.inst.max.s32(self.last, self.last, self.first)
@@ -159,17 +184,19 @@ class Stretch(Tiles):
         return self.of_query.divided(row)[1]
 
     def bias_at(self, row):
+        return self.row_of_bias(*self.head_and_query(row))
+
+    def head_and_query(self, row):
         group, query = self.of_query.divided(row)
-        head = self.head * quotient(self.R, self.queries) + group
-        return self.row_of_bias(head, query)
+        return self.head * quotient(self.R, self.queries) + group, query
 
     def sums_at(self, row):
         return self.line(row)
 
     def line(self, row):
-        """The line of `parts` for a row."""
-        outer = (self.part * self.B + self.batch) * self.HK + self.head
-        return apply(u64, ptx.inst.mul.wide.u32, outer, self.R) + row
+        """The line of the result, or of `parts`, for a row."""
+        batch = self.batch if self.plan.alone else self.part * self.B + self.batch
+        return apply(u64, ptx.inst.mul.wide.u32, batch * self.HK + self.head, self.R) + row
 
 
 class PackedWarpgroup(Warpgroup):
@@ -194,3 +221,21 @@ class PackedWarpgroup(Warpgroup):
                 for group in range(len(self.out) // 4):
                     pair = [self.out[4 * group + 2 * row], self.out[4 * group + 2 * row + 1]]
                     ptx.inst.st.global_.v2.f32(ptx.addr(to, 32 * group), pair, pred=8 * group < tiles.DV)
+
+
+class WholeWarpgroup(Warpgroup):
+    """A warpgroup that has all keys of its rows."""
+
+    def _head_of(self, row: int):
+        at = self.tiles.row + self.number * 64 + self.first_row + 8 * row
+        return self.tiles.head_and_query(apply(u32, ptx.inst.min.u32, at, self.tiles.R - 1))[0]
+
+    def _output(self, o_map, o):
+        tiles = self.tiles
+        begin = (tiles.batch * tiles.HK + tiles.head) * tiles.R
+
+        def row(half: int):
+            return tiles.row + self.number * 64 + self.first_row + 8 * half
+
+        lines = Lines(o, tiles.R, begin, 1, 0, tiles.DV)
+        lines.store(self.result_type, self.out, row, self.first_column)

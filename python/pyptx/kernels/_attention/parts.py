@@ -1,6 +1,6 @@
 """`attention` whose keys are cut into parts, as CTAs share them: of few queries, and of caches.
 
-One kernel computes the parts of the result, in f32, and another one adds them up (_attention/combine.py).
+One kernel computes the parts of the result, in f32, and another one adds them up (_attention/combine.py).  One part is the result.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ __all__ = ["in_parts", "of_cache", "of_few_queries", "share_keys"]
 
 LEAST = 128  # keys of a part
 BYTES = 3.5e6  # that memory moves in a microsecond
-BESIDE = [each for each in range(64, 0, -1) if 128 % each <= 4]  # heads that may be rows of a tile of 128, most of which they fill
+BESIDE = [
+    each for each in range(64, 0, -1) if 128 % each <= 4
+]  # heads that may be rows of a tile of 128, most of which they fill
 
 
 def of_few_queries(call: Call):
@@ -66,10 +68,10 @@ def in_parts(q, k, v, masks: Masks, beside, lengths=None, table=None, bias=None,
     page = 1 << log2(k.shape[1]) if paged else 0
     rows = heads // shared * queries
     tall = True if rows > 64 else False  # noqa: SIM210  (where the compiler traces, the comparison is a symbol)
-    key = (type_name(q), choice.rounded(width), choice.rounded(values), tall, *masks.flags)
-    run = choice.made(q, "few_queries", *key, page, lengths is not None, biased)
     parts = _parts_of(q, batch * shared * _tiles(rows), most)
-    combine = _combination(q, parts, batch * heads * queries, beside)
+    key = (type_name(q), choice.rounded(width), choice.rounded(values), tall, *masks.flags, page, lengths is not None)
+    run = choice.made(q, "few_queries", *key, biased, parts == 1, parts == 1 and bool(beside))
+    combine = _combination(q, parts, batch * heads * queries, beside) if parts > 1 else None
     given = [packed(each) for each in (lengths, table) if each is not None] + [bias] * bool(biased)
     call = functools.partial(_few_queries, run, combine, (batch, shared, rows, width), (parts, values, len(beside)))
     options = {"queries": queries, **(strides or {}), **masks.options(width, 0)}
@@ -77,8 +79,11 @@ def in_parts(q, k, v, masks: Masks, beside, lengths=None, table=None, bias=None,
 
 
 def _few_queries(run, combine, rows: tuple, cut: tuple, q, k, v, *more, queries: int, **options):
-    """Runs the two kernels; `rows`: the shape of q with the queries of all heads that share keys as rows."""
+    """Runs the two kernels, or one if there is one part; `rows`: the shape of q with the queries of all heads that share keys as rows."""
     parts, values, sinks = cut
+    if parts == 1:
+        result, logs = run(q.reshape(rows), k, v, *more, queries=queries, **options)
+        return result.reshape(*q.shape[:-1], values), logs.reshape(q.shape[:-1])
     given, sinks = more[: len(more) - sinks], more[len(more) - sinks :]
     pieces, sums = run(q.reshape(rows), k, v, *given, S=parts, queries=queries, **options)
     return _added_up(combine, pieces, sums, (parts, -1), (*q.shape[:-1], values), sinks, queries)
@@ -143,7 +148,8 @@ def _of_long_queries(call: Call, q, scales: list, beside: tuple):
     heads, width = int(q.shape[1]), int(q.shape[2])
     page, shared = (0, int(k.shape[1])) if table is None else (1 << log2(k.shape[1]), int(k.shape[2]))
     sizes = choice.rounded(width), choice.rounded(v.shape[3])
-    key = (type_name(q), *sizes, *masks.flags, bool(beside), page, _heads_of_a_tile(heads // shared), narrow)
+    rows = _heads_of_a_tile(q, k, call.cu_seqlens, table)
+    key = (type_name(q), *sizes, *masks.flags, bool(beside), page, rows, narrow)
     run = choice.made(q, "prefill", *key, any(each is not None for each in scales))
     given = [packed(each) for each in (call.cu_seqlens, call.lengths, table) if each is not None]
     step = 16 if narrow else 8
@@ -151,9 +157,25 @@ def _of_long_queries(call: Call, q, scales: list, beside: tuple):
     return call.result_of(run, tensors, masks.options(width, 0), (heads, q.shape[0]))
 
 
-def _heads_of_a_tile(per: int) -> int:
-    """How many of the heads that share keys are rows of a tile of `_of_long_queries`.  `per` may be a symbol."""
-    return next(each for each in BESIDE if per % each == 0)
+def _heads_of_a_tile(q, k, cu_seqlens, table) -> int:
+    """How many of the heads that share keys are rows of a tile of `_of_long_queries`: as many as may be, so that short sequences have few
+    tiles, or fewer, a power of two, whose tiles have no empty rows, if that takes fewer rounds."""
+    per = q.shape[1] // k.shape[1 if table is None else 2]
+    most = next(each for each in BESIDE if per % each == 0)
+    if compiling(q) or not isinstance(q.shape[0], int):  # sizes may be symbols
+        return most
+
+    def rounds(beside):
+        tiles = _tiles_of_sequences(q, cu_seqlens, beside)
+        return math.ceil(tiles / MULTIPROCESSORS), tiles
+
+    return min((most, math.gcd(per, 64)), key=rounds)
+
+
+def _tiles_of_sequences(q, cu_seqlens, beside: int) -> int:
+    """How many tiles `_of_long_queries` has, if sequences are equally long."""
+    sequences, (queries, heads, _) = cu_seqlens.shape[0] - 1, q.shape
+    return sequences * heads // beside * math.ceil(queries / sequences / (128 // beside))
 
 
 def _have_many_queries(q, k, cu_seqlens, table) -> bool:
@@ -165,8 +187,7 @@ def _have_many_queries(q, k, cu_seqlens, table) -> bool:
     if compiling(q) or not isinstance(queries, int):  # a symbol
         return True if queries >= 32 * sequences else False  # noqa: SIM210
     per, mean = heads // shared, queries / sequences
-    beside = _heads_of_a_tile(per)
-    tiles = sequences * heads // beside * math.ceil(mean / (128 // beside))
+    tiles = _tiles_of_sequences(q, cu_seqlens, _heads_of_a_tile(q, k, cu_seqlens, table))
     rounds = math.ceil(tiles / MULTIPROCESSORS)
     return 2 * rounds * MULTIPROCESSORS <= sequences * shared * math.ceil(mean * per / 16)
 
