@@ -67,6 +67,39 @@ def test_cache(kind, target, shape, masks, device):
 
 
 @devices
+@pytest.mark.parametrize(
+    ("shape", "masks", "sinks", "mask"),
+    [
+        ((2, 6, 2, 3, 600, 64, 40), {"causal": True}, True, None),
+        ((1, 2, 1, 50, 700, 128, 128), {"window": 90, "softcap": 3.0}, True, None),  # two warpgroups
+        ((2, 4, 1, 1, 601, 64, 64), {}, True, torch.bool),
+        ((1, 2, 2, 2, 600, 192, 192), {"causal": True}, False, torch.bfloat16),
+    ],
+    ids=str,
+)
+def test_one_part_is_the_result(shape, masks, sinks, mask, device, monkeypatch):
+    """Where a CTA has all keys of its rows, no other kernel follows it."""
+    monkeypatch.setattr(PARTS, "_parts", lambda *_: 1)
+    monkeypatch.setattr(PARTS, "_combination", None)
+    batch, heads, shared, queries, keys, width, values = shape
+    q, k, v = tensors(device, (batch, heads, queries, width), (batch, shared, keys, width), (batch, shared, keys, values))
+    told = masks | ({"sinks": torch.linspace(-1, 2, heads, device=device)} if sinks else {})
+    if mask is not None:
+        drawn = torch.rand(batch, 1, queries, keys, device=device)
+        told["mask"] = drawn > 0.3 if mask == torch.bool else drawn.to(mask)
+    else:
+        told["lengths"] = numbers(device, *([keys] * batch))
+    with pyptx.simulator(check="all", raises=False) as run:
+        got = kernels.attention(q, k, v, lse=True, **told)
+    assert [str(report) for report in run.reports] == []
+    told.pop("lengths", None)
+    agrees(got, reference(*exact(q, k, v), **told))
+    if mask is None:
+        empty = kernels.attention(q, k, v, lengths=numbers(device, *([0] * batch)), **masks)
+        assert torch.equal(empty, torch.zeros_like(empty))
+
+
+@devices
 @pytest.mark.parametrize("kind", [torch.bfloat16, FP8])
 @pytest.mark.parametrize(("page", "masks"), [(1, {"causal": True}), (4, {"causal": True, "window": 20}), (16, {})])
 def test_pages_and_sequences_of_queries(page, masks, kind, device):
