@@ -47,6 +47,11 @@ def test_few_queries(queries, target, device):
         (FP8, "sm_90a", (1, 2, 1, 20, 90, 256, 192), {"causal": True, "window": 33, "softcap": 3.0}),
         (torch.bfloat16, "sm_80", (1, 2, 1, 20, 90, 256, 192), {"window": 33}),
         (FP8, "sm_90a", (1, 4, 4, 2, 70, 48, 32), {}),
+        (FP8, "sm_90a", (2, 4, 1, 9, 300, 128, 128), {"causal": True}),
+        (FP8, "sm_90a", (1, 8, 2, 30, 200, 64, 48), {"causal": True, "softcap": 3.0}),
+        (FP8, "sm_90a", (1, 1, 1, 140, 300, 256, 256), {"causal": True, "window": 90}),
+        (FP8, "sm_90a", (1, 3, 1, 24, 200, 192, 128), {}),
+        (FP8, "sm_80", (2, 4, 1, 9, 200, 128, 128), {"causal": True}),
     ],
 )
 def test_cache(kind, target, shape, masks, device):
@@ -82,7 +87,9 @@ def test_one_part_is_the_result(shape, masks, sinks, mask, device, monkeypatch):
     monkeypatch.setattr(PARTS, "_parts", lambda *_: 1)
     monkeypatch.setattr(PARTS, "_combination", None)
     batch, heads, shared, queries, keys, width, values = shape
-    q, k, v = tensors(device, (batch, heads, queries, width), (batch, shared, keys, width), (batch, shared, keys, values))
+    q, k, v = tensors(
+        device, (batch, heads, queries, width), (batch, shared, keys, width), (batch, shared, keys, values)
+    )
     told = masks | ({"sinks": torch.linspace(-1, 2, heads, device=device)} if sinks else {})
     if mask is not None:
         drawn = torch.rand(batch, 1, queries, keys, device=device)

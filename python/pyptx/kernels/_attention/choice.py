@@ -209,8 +209,9 @@ def cached(name, width, values, narrow, right, left, softcap, ragged, paged, cou
 
 
 @functools.cache
-def few_queries(name, width, values, tall, right, left, softcap, page, counted, biased, alone, sinks):
+def few_queries(name, width, values, tall, right, left, softcap, page, counted, biased, alone, sinks, narrow, scaled):
     masks = {"right": right, "left": left, "softcap": softcap, "biased": biased, "alone": alone, "sinks": sinks}
+    masks |= {"narrow": narrow, "scaled": scaled}
     return decode_kernel(TYPES[name], Decode.of(width, values, tall, page=page, counted=counted, **masks))
 
 

@@ -11,19 +11,28 @@ from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._attention.forward import Shared, Warpgroup, beside_of, fetch, keys_of
-from pyptx.kernels._attention.plan import BIAS, WIDE, Forward, options_of
+from pyptx.kernels._attention.plan import BIAS, WIDE, options_of
 from pyptx.kernels._attention.results import Lines
 from pyptx.kernels._attention.small_forward import resident
-from pyptx.kernels._attention.tiles import Divisor, Tiles, apply, floor_divided, signed
+from pyptx.kernels._attention.tiles import Divisor, apply, floor_divided, signed
+from pyptx.kernels._attention.widened import (
+    ScaledRows,
+    Widened,
+    WidenedShared,
+    WidenedTiles,
+    narrow_keys_of,
+    of_queries,
+    scales_of,
+)  # fmt: skip
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import divided, quotient
-from pyptx.types import f32, s32, u32, u64
+from pyptx.types import f16, f32, s32, u32, u64
 
 __all__ = ["Decode", "decode_kernel"]
 
 
 @dataclass(frozen=True)
-class Decode(Forward):
+class Decode(Widened):
     """How the kernel is cut.  `page`: keys of a page, a power of two, 8 or more; 0: the cache has no pages.  `counted`: sequences have lengths
     of their own, as those in pages always have.  `alone`: a CTA has all keys of a tile."""
 
@@ -41,8 +50,11 @@ class Decode(Forward):
         """The plan for heads of this size; `tall`: tiles of 128 rows, by two warpgroups with blocks and rings as the forward's."""
         if tall:
             keys = 128 if width <= 192 and values <= 128 else 64
+            if masks["narrow"]:  # beside which memory has no room for larger blocks of heads above 128
+                keys, masks["narrow_stages"] = 128 if width <= 128 else 64, 1 if width > 192 else 2
+                return cls(width, values, keys, 2, 2, turns=True, **masks)
             return cls(width, values, keys, 2, 3 if width <= 64 else 2, turns=True, **masks)
-        return cls(width, values, stages=2 if width > 128 else 6, **masks)
+        return cls(width, values, stages=2 if width > 128 or masks["narrow"] else 6, **masks)
 
     @property
     def tails(self) -> bool:
@@ -59,6 +71,7 @@ class Decode(Forward):
                 "DV",
                 *["S"] * (not self.alone),
                 *(["T"] if self.page else [] if self.counted else ["N"]),
+                *["SK", "SV"] * self.scaled,
             )
         ]
         strides = BIAS if self.biased else ()
@@ -71,19 +84,23 @@ def decode_kernel(dtype, plan: Decode):
 
     q (B, HK, R, D): R is the number of heads that share a head of K, times `queries`; row g * queries + i is query i of head g.
     k (B, HK, N, D), v (B, HK, N, DV), or pages: k (PAGES, page, HK, D), v (PAGES, page, HK, DV), table (B, T) s32.
-    lengths (B) s32: the keys of each sequence.  parts (S, B, HK, R, DV) f32; sums (S, B, HK, R, 2) f32, as `combine_kernel` takes them;
-    o (B, HK, R, DV), log-sum-exp (B, HK, R) f32.  If `alone`, sinks (H) f32 may come last.  The bias is as `forward_kernel` takes it.  If `right`, query i sees the keys up to i + shift, counted so that the last query sees all if shift is 0.
+    If `scaled`, scales of k and v, f32 of one number or (HK), follow v.  lengths (B) s32: the keys of each sequence.  parts (S, B, HK, R, DV) f32; sums (S, B, HK, R, 2) f32, as `combine_kernel` takes them;
+    o (B, HK, R, DV), log-sum-exp (B, HK, R) f32.  If `alone`, sinks (H) f32 may come last.  The bias is as `forward_kernel` takes it.  If `right`, query i sees the keys
+    up to i + shift, counted so that the last query sees all if shift is 0.
     """
 
     threads = 128 * (plan.groups + 1)
     together = resident(plan.bytes, threads, 128)  # CTAs; with a bias, ptxas would take registers for one
-    more = {"LENGTHS": Tile("B", s32)} if plan.counted else {}
+    more = scales_of(plan) | ({"LENGTHS": Tile("B", s32)} if plan.counted else {})
     more |= ({"TABLE": Tile("B", "T", s32)} if plan.page else {}) | beside_of(dtype, plan)
 
-    def body(Q, K, V, OUT, SUMS, LENGTHS=None, TABLE=None, BIAS=None, SINKS=None):
-        stretch = Stretch(plan, lengths=LENGTHS, table=TABLE, bias=BIAS, sinks=SINKS)
+    def body(Q, K, V, OUT, SUMS, LENGTHS=None, TABLE=None, BIAS=None, SINKS=None, SCALE_K=None, SCALE_V=None):
+        beside = {"lengths": LENGTHS, "table": TABLE, "bias": BIAS, "sinks": SINKS}
+        stretch = Stretch(plan, **beside, scale_k=SCALE_K, scale_v=SCALE_V)
         write(plan, dtype, stretch, (Q, K, V), OUT, SUMS)
 
+    widths = ("D", plan.width), ("DV", plan.values)
+    keys = [narrow_keys_of(plan, *each) if plan.narrow else keys_of(dtype, plan, each[0]) for each in widths]
     lines, parts = ("B", "HK", "R"), [] if plan.alone else ["S"]
     outputs = (
         Tile(*parts, *lines, "DV", dtype if plan.alone else f32),
@@ -96,7 +113,7 @@ def decode_kernel(dtype, plan: Decode):
     return kernel(
         in_specs=(
             Tile("B", "HK", "R", "D", dtype, tma_box=(1, 1, plan.rows, WIDE), packed=False, tma_swizzle="128B"),
-            keys_of(dtype, plan, "D"), keys_of(dtype, plan, "DV"), *more.values(),
+            *keys, *more.values(),
         ),
         out_specs=outputs,
         raw_params=plan.scalars,
@@ -111,7 +128,8 @@ def decode_kernel(dtype, plan: Decode):
 
 def write(plan: Decode, dtype, stretch, tensors, out, sums):
     """Writes the body."""
-    shared = Shared(plan, dtype)
+    kind = WholeWarpgroup if plan.alone else PackedWarpgroup
+    shared = (WidenedShared if plan.narrow else Shared)(plan, dtype)
     tid = reg.from_(ptx.special.tid.x(), u32)
     shared.initialise(tid == 0)
     maps = [tensor.tma_desc() for tensor in tensors]
@@ -122,17 +140,17 @@ def write(plan: Decode, dtype, stretch, tensors, out, sums):
         if plan.groups > 1:
             ptx.setmaxnreg_dec(fetching)
         with ptx.if_(tid == first):
-            fetch(plan, shared, stretch, (*maps, None))
+            fetch(*shared.copied, stretch, (*maps, None))
+        stretch.beside_fetching(shared, tid - first)
     with ptx.else_():
         if plan.groups > 1:
             ptx.setmaxnreg_inc(computing)
-        (WholeWarpgroup if plan.alone else PackedWarpgroup)(plan, dtype, shared, tid & 127, tid >> 7).run(
-            stretch, None, *pointers
-        )
+        makes = of_queries(WIDENED[kind], dtype) if plan.narrow else kind
+        makes(plan, f16 if plan.narrow else dtype, shared, tid & 127, tid >> 7).run(stretch, None, *pointers)
     ptx.ret()
 
 
-class Stretch(Tiles):
+class Stretch(WidenedTiles):
     """The CTA's blocks of keys."""
 
     def __init__(self, plan: Decode, **tensors):
@@ -239,3 +257,14 @@ class WholeWarpgroup(Warpgroup):
 
         lines = Lines(o, tiles.R, begin, 1, 0, tiles.DV)
         lines.store(self.result_type, self.out, row, self.first_column)
+
+
+class WidenedPart(ScaledRows, PackedWarpgroup):
+    """A `PackedWarpgroup` with keys that were e4m3."""
+
+
+class WidenedWhole(ScaledRows, WholeWarpgroup):
+    """A `WholeWarpgroup` with such keys."""
+
+
+WIDENED = {PackedWarpgroup: WidenedPart, WholeWarpgroup: WidenedWhole}

@@ -58,9 +58,21 @@ def of_few_queries(call: Call):
     return call.given_back(run(*tensors, **options))
 
 
-def in_parts(q, k, v, masks: Masks, beside, lengths=None, table=None, bias=None, strides=None, biased: int = 0):
+def in_parts(
+    q,
+    k,
+    v,
+    masks: Masks,
+    beside,
+    lengths=None,
+    table=None,
+    bias=None,
+    strides=None,
+    biased: int = 0,
+    scales=(None, None),
+):
     """(a function of tensors, the tensors, its options), for `of_few_queries`: it returns the result and the log-sum-exp.  `beside`: sinks.
-    `bias`, `strides`, `biased`: as `bias_of` makes them of a mask."""
+    `bias`, `strides`, `biased`: as `bias_of` makes them of a mask.  `scales`: of k and v in e4m3."""
     paged = table is not None
     batch, heads, queries, width = (int(size) for size in q.shape)
     shared, values = int(k.shape[2 if paged else 1]), int(v.shape[3])
@@ -70,12 +82,15 @@ def in_parts(q, k, v, masks: Masks, beside, lengths=None, table=None, bias=None,
     tall = True if rows > 64 else False  # noqa: SIM210  (where the compiler traces, the comparison is a symbol)
     parts = _parts_of(q, batch * shared * _tiles(rows), most)
     key = (type_name(q), choice.rounded(width), choice.rounded(values), tall, *masks.flags, page, lengths is not None)
-    run = choice.made(q, "few_queries", *key, biased, parts == 1, parts == 1 and bool(beside))
+    narrow = type_name(k) == FP8
+    scaled = narrow and any([each is not None for each in scales])
+    run = choice.made(q, "few_queries", *key, biased, parts == 1, parts == 1 and bool(beside), narrow, scaled)
     combine = _combination(q, parts, batch * heads * queries, beside) if parts > 1 else None
-    given = [packed(each) for each in (lengths, table) if each is not None] + [bias] * bool(biased)
+    given = [*scale_numbers(q, scales, shared), *(packed(each) for each in (lengths, table) if each is not None)]
+    given, step = given + [bias] * bool(biased), 16 if narrow else 8
     call = functools.partial(_few_queries, run, combine, (batch, shared, rows, width), (parts, values, len(beside)))
     options = {"queries": queries, **(strides or {}), **masks.options(width, 0)}
-    return call, (dense(q), dense(k), dense(v), *given, *beside), options
+    return call, (dense(q), dense(k, step), dense(v, step), *given, *beside), options
 
 
 def _few_queries(run, combine, rows: tuple, cut: tuple, q, k, v, *more, queries: int, **options):
@@ -112,6 +127,9 @@ def of_cache(call: Call):
     heads, width = int(q.shape[1]), int(q.shape[-1])
     shared, values = int(k.shape[2 if table is not None else 1]), int(v.shape[3])
     per = heads // shared
+    if narrow and not ragged and _are_tiles_quicker(q, k, table, per):
+        run, tensors, options = in_parts(q, k, v, masks, beside, lengths, table, scales=scales)
+        return call.given_back(run(*tensors, **options))
     lines = (int(q.shape[0]), heads) if ragged else tuple(int(each) for each in q.shape[:3])
     most = int(table.shape[1]) * int(k.shape[1]) if table is not None else int(k.shape[2])
     sizes = choice.rounded(width), choice.rounded(values)
@@ -190,6 +208,13 @@ def _have_many_queries(q, k, cu_seqlens, table) -> bool:
     tiles = _tiles_of_sequences(q, cu_seqlens, _heads_of_a_tile(q, k, cu_seqlens, table))
     rounds = math.ceil(tiles / MULTIPROCESSORS)
     return 2 * rounds * MULTIPROCESSORS <= sequences * shared * math.ceil(mean * per / 16)
+
+
+def _are_tiles_quicker(q, k, table, per) -> bool:
+    """Whether queries of equally long sequences against a cache of e4m3 are many for 16 rows at a time, on Hopper."""
+    if choice.other_than_hopper(q) or (table is not None and k.shape[1] < 8):
+        return False
+    return True if q.shape[2] * per > 16 else False  # noqa: SIM210  (where the compiler traces, the comparison is a symbol)
 
 
 def _widened_queries(q, scales, ragged: bool):

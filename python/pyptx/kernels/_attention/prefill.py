@@ -5,32 +5,36 @@ Queries of heads that share keys are rows beside each other, so a sequence with 
 in shared memory (_attention/widened.py).
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg
 from pyptx.kernels._attention.forward import Warpgroup, beside_of, keys_of, write
-from pyptx.kernels._attention.plan import WIDE, Forward, options_of
+from pyptx.kernels._attention.plan import WIDE, options_of
 from pyptx.kernels._attention.results import Lines, clear_rows
-from pyptx.kernels._attention.tiles import Divisor, Tiles, apply, bounds_of, sequence_of, signed
-from pyptx.kernels._attention.widened import WARPS, ScaledRows, WidenedShared, Widener
+from pyptx.kernels._attention.tiles import Divisor, apply, bounds_of, sequence_of, signed
+from pyptx.kernels._attention.widened import (
+    ScaledRows,
+    Widened,
+    WidenedShared,
+    WidenedTiles,
+    narrow_keys_of,
+    of_queries,
+    scales_of,
+)  # fmt: skip
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import quotient
-from pyptx.types import e4m3, f16, f32, s32, u32, u64
+from pyptx.types import f16, f32, s32, u32, u64
 
 __all__ = ["Prefill", "prefill_kernel"]
 
 
 @dataclass(frozen=True)
-class Prefill(Forward):
+class Prefill(Widened):
     """How the kernel is cut.  `page`: keys of a page, a power of two, 8 or more; 0: the cache has no pages.  `beside`: heads that share keys
-    and are rows of a tile, up to 64.  `narrow`: k and v are e4m3, and lie in a ring of their own before they are widened.  `scaled`: their
-    heads are multiplied by numbers."""
+    and are rows of a tile, up to 64."""
 
     page: int = 0
     beside: int = 1
-    narrow: bool = False
-    narrow_stages: int = 2
-    scaled: bool = False
 
     @property
     def tile_queries(self) -> int:
@@ -46,48 +50,9 @@ class Prefill(Forward):
         return self.filled
 
     @property
-    def fillers(self) -> int:
-        return WARPS if self.narrow else 1
-
-    @property
-    def registers(self) -> tuple[int, int]:
-        return (56, 224) if self.narrow else super().registers
-
-    @property
-    def bytes(self) -> int:
-        return super().bytes + self.narrow * self.narrow_stages * self.keys * (self.width + self.values)
-
-    @property
-    def copies(self) -> "Copies":
-        return Copies(**asdict(self) | {"stages": self.narrow_stages}, begin=super().bytes)
-
-    @property
     def scalars(self) -> list:
         sizes = ("P", "H", "HK", "M", self.width_name, *["T"] * bool(self.page), *["SK", "SV"] * self.scaled)
         return [*(("u32", name) for name in sizes), *options_of(self)]
-
-
-@dataclass(frozen=True)
-class Copies(Prefill):
-    """The same plan as the thread sees it that fetches keys and values in e4m3, whose rings lie `begin` bytes behind q."""
-
-    begin: int = 0
-
-    @property
-    def k_bytes(self) -> int:
-        return self.keys * self.width
-
-    @property
-    def v_bytes(self) -> int:
-        return self.keys * self.values
-
-    @property
-    def at_k(self) -> int:
-        return self.begin
-
-    @property
-    def at_v(self) -> int:
-        return self.begin + self.stages * self.k_bytes
 
 
 def prefill_kernel(dtype, plan: Prefill):
@@ -103,8 +68,7 @@ def prefill_kernel(dtype, plan: Prefill):
         return Tile("M", "H", width, dtype, tma_box=box, packed=False, tma_swizzle="128B")
 
     sequences, sizes = "SEQUENCES" if plan.page else "B", (("D", plan.width), ("DV", plan.values))
-    more = {"SCALE_K": Tile("SK", f32), "SCALE_V": Tile("SV", f32)} if plan.scaled else {}
-    more |= beside_of(dtype, plan) | {"BEGINS": Tile("P", s32), "LENGTHS": Tile(sequences, s32)}
+    more = scales_of(plan) | beside_of(dtype, plan) | {"BEGINS": Tile("P", s32), "LENGTHS": Tile(sequences, s32)}
     if plan.page:
         more["TABLE"] = Tile(sequences, "T", s32)
 
@@ -112,7 +76,7 @@ def prefill_kernel(dtype, plan: Prefill):
         tiles = CachedTile(plan, *ptx.global_ptrs(BEGINS, LENGTHS, *([TABLE] if plan.page else [])))
         tiles.take(sinks=SINKS, scale_k=SCALE_K, scale_v=SCALE_V)
         if plan.narrow:
-            write(plan, f16, tiles, (Q, K, V, OUT), LSE, widened_rows(dtype), WidenedShared)
+            write(plan, f16, tiles, (Q, K, V, OUT), LSE, of_queries(WidenedRows, dtype), WidenedShared)
         else:
             write(plan, dtype, tiles, (Q, K, V, OUT), LSE, PackedRows)
 
@@ -128,15 +92,7 @@ def prefill_kernel(dtype, plan: Prefill):
     )(with_tensors("prefill_attention", ("Q", "K", "V", *more, "OUT", "LSE"), body))
 
 
-def narrow_keys_of(plan: Prefill, name: str, width: int) -> Tile:
-    """`keys_of` in e4m3: a copy brings all columns."""
-    sizes, box = ("B", "HK", "N"), (1, 1, plan.keys, width)
-    if plan.page:
-        sizes, box = ("PAGES", plan.page, "HK"), (1, plan.page_rows, 1, width)
-    return Tile(*sizes, name, e4m3, tma_box=box, packed=False)
-
-
-class CachedTile(Tiles):
+class CachedTile(WidenedTiles):
     """The CTA's only tile.  `M` and `row` count rows: `beside` for each query.  The grid has as many CTAs as there could be tiles; those
     without a tile end."""
 
@@ -172,26 +128,6 @@ class CachedTile(Tiles):
 
     def query(self, row):
         return quotient(row, self.plan.beside)
-
-    def boxes_of_k(self, index, bytes_: int):
-        if not self.plan.narrow:
-            yield from super().boxes_of_k(index, bytes_)
-            return
-        for row, place in self.key_boxes(index):
-            yield bytes_ // self.plan.keys * row, (0, *place)
-
-    boxes_of_v = boxes_of_k
-
-    def beside_fetching(self, shared, thread):
-        if self.plan.narrow:
-            with ptx.if_(thread >= 32):
-                Widener(shared, thread).run(self)
-
-    def scale_of(self, name: str):
-        """The number of the head, or the only one, of the scales of k or v."""
-        scales, count = getattr(self, f"scale_{name}"), getattr(self, f"S{name.upper()}")
-        index = apply(u32, ptx.inst.min.u32, self.kv_head, count - 1)
-        return apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(scales + index * 4))
 
     def place(self, column: int, row):
         return (column, self.head, self.begin + self.query(row))
@@ -240,17 +176,6 @@ class PackedRows(Warpgroup):
 
 class WidenedRows(ScaledRows, PackedRows):
     """Such a warpgroup with keys and values that were e4m3."""
-
-
-def widened_rows(dtype):
-    """What makes `WidenedRows` of the queries' type."""
-
-    def made(*arguments):
-        rows = WidenedRows(*arguments)
-        rows.result_type = dtype
-        return rows
-
-    return made
 
 
 class LinesOfHeads(Lines):

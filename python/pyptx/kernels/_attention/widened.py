@@ -5,20 +5,104 @@ warpgroups that compute find what the forward has.  Queries in bf16 become f16 i
 largest element is below 2; the power goes into the number that the scores of its row are multiplied by.
 """
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
-from pyptx import ptx, reg, smem
+from pyptx import Tile, ptx, reg, smem
 from pyptx.kernels._attention.forward import Shared
+from pyptx.kernels._attention.plan import Forward
 from pyptx.kernels._attention.softmax import cap_scaled
-from pyptx.kernels._attention.tiles import apply
+from pyptx.kernels._attention.tiles import Tiles, apply
 from pyptx.kernels._registers import LOG2_E, narrowed, widened
-from pyptx.types import b16, b32, bf16, f16, f32, u32
+from pyptx.types import b16, b32, bf16, e4m3, f16, f32, u32
 
-__all__ = ["ScaledRows", "WidenedShared", "Widener", "as_f16"]
+__all__ = [
+    "ScaledRows", "Widened", "WidenedShared", "WidenedTiles", "as_f16", "narrow_keys_of", "of_queries", "scales_of",
+]  # fmt: skip
 
 WARPS = 3  # of a CTA that widen
 ROWS = 8  # that a warp widens at a time: their swizzle begins again
 LEAST, MOST = 2.0**-100, 2.0**126  # between which is what a row is divided by, also if it is zeros or not finite
+
+
+@dataclass(frozen=True)
+class Widened(Forward):
+    """How such a kernel is cut.  `narrow`: k and v are e4m3, and lie in rings of `narrow_stages` before they are widened.  `scaled`: their heads
+    are multiplied by numbers."""
+
+    narrow: bool = False
+    narrow_stages: int = 2
+    scaled: bool = False
+
+    @property
+    def fillers(self) -> int:
+        return WARPS if self.narrow else 1
+
+    @property
+    def registers(self) -> tuple[int, int]:
+        return (56, 224) if self.narrow and self.groups == 2 else super().registers
+
+    @property
+    def bytes(self) -> int:
+        return super().bytes + self.narrow * self.narrow_stages * self.keys * (self.width + self.values)
+
+    @property
+    def copies(self):
+        """What `fetch` reads of a plan, with the rings of e4m3 as those of k and v."""
+        names = (
+            "pairs",
+            "direct",
+            "tiles",
+            "line",
+            "columns",
+            "width",
+            "size",
+            "rows",
+            "copied_rows",
+            "q_bytes",
+            "groups",
+        )
+        k_bytes, v_bytes = self.keys * self.width, self.keys * self.values
+        at_k, stages = super().bytes, self.narrow_stages
+        own = {"stages": stages, "k_bytes": k_bytes, "v_bytes": v_bytes, "at_k": at_k, "at_v": at_k + stages * k_bytes}
+        return SimpleNamespace(**{name: getattr(self, name) for name in names}, **own)
+
+
+def scales_of(plan: Widened) -> dict:
+    """The Tiles of the scales of k and v, f32, of one number or (HK)."""
+    return {"SCALE_K": Tile("SK", f32), "SCALE_V": Tile("SV", f32)} if plan.scaled else {}
+
+
+def narrow_keys_of(plan: Widened, name: str, width: int) -> Tile:
+    """`keys_of` in e4m3: a copy brings all columns."""
+    sizes, box = ("B", "HK", "N"), (1, 1, plan.keys, width)
+    if plan.page:
+        sizes, box = ("PAGES", plan.page, "HK"), (1, plan.page_rows, 1, width)
+    return Tile(*sizes, name, e4m3, tma_box=box, packed=False)
+
+
+class WidenedTiles(Tiles):
+    """Tiles whose keys are widened if the plan is narrow."""
+
+    def boxes_of_k(self, index, bytes_: int):
+        if not self.plan.narrow:
+            yield from super().boxes_of_k(index, bytes_)
+            return
+        for row, place in self.key_boxes(index):
+            yield bytes_ // self.plan.keys * row, (0, *place)
+
+    boxes_of_v = boxes_of_k
+
+    def beside_fetching(self, shared, thread):
+        if self.plan.narrow:
+            with ptx.if_(thread >= 32):
+                Widener(shared, thread).run(self)
+
+    def scale_of(self, name: str):
+        """The number of the head, or the only one, of the scales of k or v."""
+        scales, count = getattr(self, f"scale_{name}"), getattr(self, f"S{name.upper()}")
+        index = apply(u32, ptx.inst.min.u32, self.kv_head, count - 1)
+        return apply(f32, ptx.inst.ld.global_.nc.f32, ptx.addr(scales + index * 4))
 
 
 class WidenedShared(Shared):
@@ -114,6 +198,17 @@ class Widener:
             halves = [half for word in words for half in as_f16(word)]
             ptx.inst.st.shared.v4.b32(ptx.addr(to, offset), halves[:4])
             ptx.inst.st.shared.v4.b32(ptx.addr(to ^ 16, offset), halves[4:])
+
+
+def of_queries(kind, dtype):
+    """What makes warpgroups of a kind whose queries and results have another type than products."""
+
+    def made(*arguments):
+        rows = kind(*arguments)
+        rows.result_type = dtype
+        return rows
+
+    return made
 
 
 class ScaledRows:
