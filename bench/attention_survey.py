@@ -4,7 +4,7 @@ call: masks, windows, sequences behind each other, caches in pages; forward, and
     python bench/attention_survey.py [--rounds 3] [--only WORDS] [--seconds 100]
 
 bf16, randn, by graphs of two calls that are replayed in turn, medians; results are compared first.  `--only`: cases whose line has one of these
-words, which semicolons separate.  FlashAttention-2 takes the keys of a cache without pages.
+words, which semicolons separate.  FlashAttention-2 takes the keys of a cache without pages, and in bf16.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WHOLE = (
     (2, 16, 16, 2048, 2048, 96, 96, "causal"), (2, 16, 16, 2048, 2048, 160, 160, ""), (2, 16, 16, 2048, 2048, 256, 128, "causal"),
     (1, 128, 128, 4096, 4096, 192, 128, "causal"), (1, 24, 24, 4608, 4608, 128, 128, ""), (1, 40, 40, 9000, 512, 128, 128, ""),
     (8, 16, 16, 256, 256, 64, 64, ""), (64, 12, 12, 197, 197, 64, 64, ""), (32, 32, 8, 128, 128, 128, 128, "causal"),
-    (2, 16, 16, 1, 8192, 128, 128, ""), (8, 16, 16, 1, 2048, 64, 64, ""), (4, 16, 16, 16, 4096, 128, 128, ""),
+    (2, 16, 16, 1, 8192, 128, 128, ""), (8, 16, 16, 1, 2048, 64, 64, ""), (32, 16, 16, 1, 576, 64, 64, ""), (4, 16, 16, 16, 4096, 128, 128, ""),
     (1, 32, 8, 8192, 8192, 128, 128, "window 1024"), (2, 16, 16, 4096, 4096, 64, 64, "window 128"),
 )  # fmt: skip
 MASKED = (  # batch, heads, heads of K, queries, keys, elements of a head; the mask
@@ -48,10 +48,13 @@ SEQUENCES = (  # lengths, heads, heads of K, elements of a head; what it is besi
     ("256 of 16 to 128", 12, 12, 64, ""), ("256 of 16 to 128", 8, 8, 128, "causal"), ("16 of 512", 16, 16, 64, ""), ("32 of 256", 16, 16, 64, ""),
     ("64 of 128", 16, 16, 64, ""), ("512 of 20", 12, 12, 64, ""),
 )  # fmt: skip
-CACHES = (  # queries of each sequence, keys of each, heads, heads of K, elements of a head, keys of a page
+CACHES = (  # queries of each sequence, keys of each, heads, heads of K, elements of a head, keys of a page; the type of keys, if not bf16
     ([512] * 4, [4096] * 4, 32, 8, 128, 16), ([512] * 4, [4096] * 4, 32, 8, 128, 256), ([2048], [8192], 32, 8, 128, 16), ([128] * 16, [2048] * 16, 32, 8, 128, 16),
     ([2048] + [1] * 63, [4096] + [2048] * 63, 32, 8, 128, 16), ([32] * 8, [4096] * 8, 32, 8, 128, 16), ([16] * 8, [8192] * 8, 32, 8, 128, 16),
     ([1] * 64, [4096] * 64, 32, 8, 128, 16), ([1024] * 4, [4096] * 4, 16, 16, 64, 16), ([1024] * 2, [4096] * 2, 16, 8, 256, 16),
+    ([512] * 4, [4096] * 4, 32, 8, 128, 16, "e4m3"), ([2048] + [1] * 63, [4096] + [2048] * 63, 32, 8, 128, 16, "e4m3"),
+    ([1024] * 4, [4096] * 4, 16, 16, 64, 16, "e4m3"), ([1024] * 2, [4096] * 2, 16, 8, 256, 16, "e4m3"),
+    ([2048] + [1] * 63, [4096] + [2048] * 63, 28, 4, 128, 16),
 )  # fmt: skip
 
 
@@ -131,12 +134,14 @@ def sequences(torch, kernels, case, back: bool):
 
 
 def caches(torch, kernels, case, back: bool):
-    queries, keys, heads, shared, width, page = case
+    queries, keys, heads, shared, width, page, *narrow = case
     room = -(-max(keys) // page)
     k, v = (draw(torch, len(keys) * room, page, shared, width) for _ in range(2))
+    if narrow:
+        k, v = k.to(torch.float8_e4m3fn), v.to(torch.float8_e4m3fn)
     table = torch.randperm(len(keys) * room, device="cuda").int().view(len(keys), room)
     q, begins = draw(torch, sum(queries), heads, width), begins_of(torch, queries)
-    own = [torch.cat([each[row.long()].flatten(0, 1)[:count] for row, count in zip(table, keys, strict=True)]) for each in (k, v)]  # fmt: skip
+    own = [torch.cat([each[row.long()].flatten(0, 1)[:count].bfloat16() for row, count in zip(table, keys, strict=True)]) for each in (k, v)]  # fmt: skip
     told = {"lengths": torch.tensor(keys, device="cuda").int(), "block_table": table}
 
     def by_flash():
@@ -166,11 +171,11 @@ def cell(torch, kernels, measured, case, back: bool, rounds: int) -> str:
 def told(case) -> str:
     """A case in words."""
     if isinstance(case[0], list):
-        queries, keys, heads, shared, width, page = case
+        queries, keys, heads, shared, width, page, *narrow = case
         sequences_ = ", ".join(
             f"{queries.count(each)} x {each} of {keys[queries.index(each)]}" for each in dict.fromkeys(queries)
         )
-        return f"cache: {sequences_} keys, {heads} / {shared}, {width}, pages of {page}"
+        return f"cache: {sequences_} keys, {heads} / {shared}, {width}, pages of {page}{' in e4m3' if narrow else ''}"
     if isinstance(case[0], str):
         name, heads, shared, width, words = case
         return f"sequences: {name}, {heads} / {shared}, {width} {words}".strip()
