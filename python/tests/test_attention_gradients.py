@@ -4,6 +4,7 @@ of heads that share keys."""
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
-from test_attention import devices, gradients_agree, near, reference, tensors  # noqa: E402
+from test_attention import agrees, devices, gradients_agree, near, reference, tensors  # noqa: E402
 
 import pyptx  # noqa: E402
 from pyptx import assembler, kernels  # noqa: E402
@@ -371,3 +372,50 @@ def test_heads_whose_tiles_of_queries_are_together():
     cut, shape = QueryGradient(192, 192, 64, right=True), (1, 16, 2048, 192)
     assert gradient.heads_of_queries(cut, shape, shape) == 16
     assert gradient.heads_of_queries(replace(cut, right=False), shape, shape) == 1
+
+
+@devices
+@pytest.mark.parametrize(
+    ("shape", "masks", "kind"),
+    [
+        ((2, 2, 300, 64, 64), {}, torch.bfloat16),
+        ((1, 2, 1100, 128, 128), {"window": 150, "scale": 0.2}, torch.float16),
+        ((1, 3, 200, 72, 40), {"causal": True}, torch.bfloat16),
+        ((1, 1, 333, 192, 128), {"window": 40}, torch.bfloat16),
+        ((1, 1, 150, 256, 256), {}, torch.float16),
+    ],
+    ids=str,
+)
+def test_one_query(shape, masks, kind, device, monkeypatch):
+    """Of one query to a head, the CTAs of a cluster share the keys of the forward, and each gradient is made once."""
+    (batch, heads, keys, width, values), made = shape, []
+    choice = sys.modules["pyptx.kernels._attention.choice"]
+    own = choice.one_query
+    monkeypatch.setattr(choice, "one_query", lambda *key: made.append(key[-1]) or own(*key))
+    choice.choose.cache_clear()
+    sizes = (batch, 1, heads, width), (batch, heads, keys, width), (batch, heads, keys, values)
+    q, k, v, do = tensors(device, *sizes, (batch, heads, 1, values), dtype=kind)
+    leaves = [each.requires_grad_() for each in (q.transpose(1, 2), k, v)]
+    dlse = torch.randn(batch, heads, 1, device=device)
+    with pyptx.simulator(check="all", raises=False) as run:
+        got = kernels.attention(*leaves, lse=True, **masks)
+        found = torch.autograd.grad(got, leaves, (do, dlse))
+    assert [str(report) for report in run.reports] == []
+    assert made == [1 if keys < 512 else 4]
+    exact = [each.detach().double().requires_grad_() for each in leaves]
+    want = reference(*exact, **masks)
+    agrees(got, want)
+    for one, other in zip(found, torch.autograd.grad(want, exact, (do.double(), dlse.double())), strict=True):
+        near(one, other)
+
+
+def test_one_query_that_sees_few_keys():
+    """torch's causal mask leaves the first query the first key alone; what others are does not matter."""
+    q, k, v, do = tensors("cpu", (1, 2, 1, 64), (1, 2, 200, 64), (1, 2, 200, 64), (1, 2, 1, 64))
+    k[..., 1:, :] = v[..., 1:, :] = torch.nan
+    leaves = [each.requires_grad_() for each in (q, k, v)]
+    o = kernels.scaled_dot_product_attention(*leaves, is_causal=True)
+    assert torch.equal(o, v[..., :1, :])
+    dq, dk, dv = torch.autograd.grad(o, leaves, do)
+    assert torch.equal(dv[..., :1, :], do) and not dv[..., 1:, :].any()
+    assert not dq.float().norm() > 1e-3 and not dk.float().norm() > 1e-3

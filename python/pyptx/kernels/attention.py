@@ -305,6 +305,10 @@ def _attention(call: Call):
         q, "choose", *key, False, bool(beside), _is_deterministic(q, call.deterministic), differentiable, other
     )
     q, k, v = dense(q), dense(k), dense(v)
+    if (
+        differentiable and not (other or beside) and key[-1]
+    ):  # `one_query`, which has no tiles, and takes packed queries
+        q, options = packed(q), {name: value for name, value in options.items() if name != "together"}
     if call.keep and differentiable:
         call.keep(run, (q, k, v, *beside), options)
     return call.result_of(run, (q, k, v, *beside), options, q.shape[:-1], not other and q.shape[3] <= 128)
@@ -366,11 +370,12 @@ def _planned(q: Described, k: Described, v: Described, masks: Masks, top_left: b
     cut = plan(wide, wide_values, right, left, softcap, long)
     square = True if width == values else False  # noqa: SIM210
     small = None if traced else small_sizes(queries, keys, wide)
+    one = 0 if traced else choice.one_query_ctas(batch * heads, queries, keys, per, softcap)
     if small:
         small = (*small, square and per == 1)
     else:
         options["together"] = taken_together(cut, batch * heads, per, queries, keys, traced)
-    return (type_name(q), wide, wide_values, right, left, softcap, long, square, small), options, few, quicker
+    return (type_name(q), wide, wide_values, right, left, softcap, long, square, small, one), options, few, quicker
 
 
 def _is_better_of_small_tiles(heads: int, queries: int) -> bool:
@@ -426,7 +431,7 @@ def _ragged(call: Call):
     wide = choice.rounded(width)
     most = SHORT[wide] * (begins[0].shape[0] - 1)
     long = True if q.shape[0] > most or k.shape[0] > most else False  # noqa: SIM210
-    key = (type_name(q), wide, choice.rounded(values), *masks.flags, long, square, None)
+    key = (type_name(q), wide, choice.rounded(values), *masks.flags, long, square, None, 0)
     run = choice.made(
         q, "choose", *key, True, bool(beside), _is_deterministic(q, call.deterministic), differentiable, other
     )

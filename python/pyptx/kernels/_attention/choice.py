@@ -18,8 +18,9 @@ from pyptx.kernels._attention.combine import WARPS, combine_kernel
 from pyptx.kernels._attention.decode import Decode, decode_kernel
 from pyptx.kernels._attention.forward import forward_kernel
 from pyptx.kernels._attention.fp8 import Fp8, fp8_kernel
-from pyptx.kernels._attention.gradient import gradient
+from pyptx.kernels._attention.gradient import gradient, of_one_query
 from pyptx.kernels._attention.mma import Mma, mma_attention_kernel
+from pyptx.kernels._attention.one_query import OneQuery, one_query_kernel
 from pyptx.kernels._attention.plan import MULTIPROCESSORS, Forward
 from pyptx.kernels._attention.prefill import Prefill, prefill_kernel
 from pyptx.kernels._attention.small_forward import SmallForward, small_forward_kernel
@@ -30,7 +31,7 @@ from pyptx.kernels._target import on_gpu, simulated
 from pyptx.kernels._torch_state import compiling
 from pyptx.types import bf16
 
-__all__ = ["e4m3_plan", "made", "other_than_hopper", "plan", "rounded"]
+__all__ = ["e4m3_plan", "made", "one_query_ctas", "other_than_hopper", "plan", "rounded"]
 
 PLAIN = dict.fromkeys(("skips", "from_end", "joined", "pairs", "direct", "uneven"), False)  # one tile after the other
 ALONE = PLAIN | {"ragged": True, "ctas": 0, "tiles": 1, "ahead": False}  # each tile of sequences has a CTA
@@ -109,15 +110,18 @@ def small_forward(name, width, values, groups, blocks, *rest):
 
 @functools.cache
 def choose(
-    name, width, values, right, left, softcap, long, square, small, ragged, sinks, deterministic, differentiable, other
-):
+    name, width, values, right, left, softcap, long, square, small, one, ragged, sinks, deterministic, differentiable,
+    other,
+):  # fmt: skip
     """The forward kernel; joined with its backward if `differentiable`.  `small`: None, or `small_sizes`, and whether
-    _attention/small.py has the gradients."""
+    _attention/small.py has the gradients.  `one`: `one_query_ctas`, for calls with a gradient."""
     masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks}
     if other.startswith("blackwell") and width <= 192 and values <= 128 and not ragged:
         forward = blackwell_attention_kernel(TYPES[name], Blackwell.of(width, values, **masks), other.split()[1])
     elif other:
         forward = mma_attention_kernel(TYPES[name], Mma.of(width, values, ragged=ragged, **masks))
+    elif one and differentiable and not sinks:
+        return one_query(name, width, values, right, left, one)
     elif small:
         forward = small_forward(name, width, values, *small[:3], *masks.values())
     else:
@@ -129,6 +133,20 @@ def choose(
     own = small[:3] if small and small[3] and not sinks else None
     backward = derivative(name, width, values, right, left, softcap, square, ragged, deterministic, bool(other), own)
     return differentiable_kernel(forward, backward, save_outputs=(0, 1), num_grad_inputs=4 if sinks else 3)
+
+
+def one_query_ctas(lines: int, queries: int, keys: int, per: int, softcap: bool) -> int:
+    """How many CTAs share the keys of each of so many heads in _attention/one_query.py; 0 if it does not take them."""
+    if queries != 1 or per != 1 or softcap or keys <= 128:
+        return 0
+    return next(each for each in (1, 2, 4, 8) if each == 8 or lines * each >= 2 * MULTIPROCESSORS or keys < each * 512)
+
+
+@functools.cache
+def one_query(name, width, values, right, left, ctas):
+    cut = OneQuery(width, values, right, left, ctas)
+    backward = of_one_query(TYPES[name], dataclasses.replace(cut, ctas=1))
+    return differentiable_kernel(one_query_kernel(TYPES[name], cut), backward, save_outputs=(0, 1), num_grad_inputs=3)
 
 
 @functools.cache

@@ -3,7 +3,8 @@
 The CTAs of _attention/backward.py keep keys and compute dk and dv, and meanwhile add dq to memory.  For heads of more than 128 elements
 _attention/wide.py computes dk and dv.  _attention/dq.py computes dq where it is not added to memory: for these heads, and in a fixed
 order, in parts of the keys where queries are few.  On other GPUs than Hopper, _attention/backward_mma.py computes all three.  dk and dv come
-in parts where many heads of q share few keys (`by_heads`).  Of short sequences one kernel does, _attention/small.py.
+in parts where many heads of q share few keys (`by_heads`).  Of short sequences one kernel does, _attention/small.py; of one query
+_attention/one_query.py.
 """
 
 import functools
@@ -15,13 +16,14 @@ from pyptx.frameworks.differentiable import differentiated_once
 from pyptx.kernels._attention.backward import Backward, backward_kernel
 from pyptx.kernels._attention.backward_mma import MmaKeys, MmaQueries, mma_dq_kernel, mma_keys_kernel
 from pyptx.kernels._attention.dq import QueryGradient, dq_kernel
+from pyptx.kernels._attention.one_query import OneQuery, one_query_gradient_kernel
 from pyptx.kernels._attention.plan import MULTIPROCESSORS, Forward, taken_together
 from pyptx.kernels._attention.small import Small, small_kernel
 from pyptx.kernels._attention.sums import PAD, add_parts_kernel, finish_kernel, prepare_kernel, sinks_kernel
 from pyptx.kernels._attention.wide import Wide, wide_kernel
 from pyptx.kernels._torch_state import is_of_older_vmap
 
-__all__ = ["gradient"]
+__all__ = ["gradient", "of_one_query"]
 
 BLOCKS = 4  # blocks of keys that a part of dq has at least
 L2_BYTES = 20e6  # bytes of q, do and dq that heads whose tiles are together have
@@ -264,6 +266,23 @@ def in_one(kernel):
     @differentiated_once
     def attention_gradient(q, k, v, o, lse, do, dlse, *, scale, shift=None, reach=None, cap=None):
         return kernel(q, k, v, o, do, lse, dlse, scale=scale, **of_masks(shift, reach, cap))
+
+    return attention_gradient
+
+
+def of_one_query(dtype, cut: OneQuery):
+    """The function to all gradients, of one query to a head.  CTAs that share the keys of a head are four for each multiprocessor, or fewer if
+    keys are few."""
+    by_stretches, add_up = one_query_gradient_kernel(dtype, cut), add_parts_kernel(dtype, ("B", "H", "M", "D"))
+
+    @differentiated_once
+    def attention_gradient(q, k, v, o, lse, do, dlse, *, scale, shift=None, reach=None):
+        lines, keys = q.shape[0] * q.shape[1], k.shape[2]
+        parts = 1
+        if type(lines) is int and type(keys) is int:
+            parts = max(1, min(4 * MULTIPROCESSORS // lines, keys // (2 * cut.keys)))
+        dq, dk, dv = by_stretches(q, k, v, o, do, lse, dlse, S=parts, scale=scale, **of_masks(shift, reach, None))
+        return add_up(dq), dk, dv
 
     return attention_gradient
 
