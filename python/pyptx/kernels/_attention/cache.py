@@ -16,7 +16,7 @@ from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention.forward import Warpgroup
 from pyptx.kernels._attention.plan import Forward, options_of
 from pyptx.kernels._attention.tiles import Divisor, Tiles, apply, bounds_of, floor_divided, sequence_of, signed
-from pyptx.kernels._attention.widened import as_f16
+from pyptx.kernels._attention.widened import as_f16, power_below
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E, quotient, smem_address, widened
 from pyptx.types import b32, e4m3, f16, f32, s32, u8, u32, u64
@@ -295,14 +295,13 @@ class Warp(Warpgroup):
         for distance in (1, 2):
             other = apply(f32, ptx.inst.shfl.sync.bfly.b32, largest, distance, 31, 0xFFFFFFFF)
             ptx.inst.max.f32(largest, largest, other)
-        power = apply(b32, ptx.inst.and_.b32, largest, 0x7F800000)
-        inverse = apply(f32, ptx.inst.mov.b32, apply(u32, ptx.inst.sub.u32, 0x7F000000, power))
+        power, inverse = power_below(largest)
         packed = []
         for low, high in zip(values[::2], values[1::2], strict=True):
             for each in (low, high):
                 ptx.inst.mul.rn.f32(each, each, inverse)
             packed.append(apply(b32, ptx.inst.cvt.rn.f16x2.f32, high, low))
-        return packed, apply(f32, ptx.inst.mov.b32, power)
+        return packed, power
 
     # Blocks of keys.
 

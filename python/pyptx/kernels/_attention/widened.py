@@ -17,7 +17,8 @@ from pyptx.kernels._registers import LOG2_E, narrowed, widened
 from pyptx.types import b16, b32, bf16, e4m3, f16, f32, u32
 
 __all__ = [
-    "ScaledRows", "Widened", "WidenedShared", "WidenedTiles", "as_f16", "narrow_keys_of", "of_queries", "scales_of",
+    "ScaledRows", "Widened", "WidenedShared", "WidenedTiles", "as_f16", "narrow_keys_of", "of_queries", "power_below",
+    "scales_of",
 ]  # fmt: skip
 
 WARPS = 3  # of a CTA that widen
