@@ -253,6 +253,27 @@ def test_strides_of_a_large_cache():
 
 
 @devices
+@pytest.mark.parametrize("ragged", [False, True])
+def test_rows_of_any_size_beside_e4m3(ragged, device, monkeypatch):
+    """Each row of q in bf16 becomes f16 by itself: zeros, tiny and huge ones, and one that is not finite, whose result alone is none."""
+    monkeypatch.setattr(PARTS, "_have_many_queries", lambda *_: True)
+    q, k, v = tensors(device, (1, 1, 20, 64), *[(1, 1, 200, 64)] * 2)
+    sizes = (0.0, 1e-38, 1e-20, 1e3, 1e7, 1.0, math.inf)
+    for row, size in enumerate(sizes):
+        q[0, 0, row] = q[0, 0, row] * size if math.isfinite(size) else size
+    k, v = k.to(FP8), v.to(FP8)
+    scale, finite = 0.125, [row for row in range(20) if row != 6]
+    if ragged:
+        told = {"cu_seqlens": numbers(device, 0, 20), "lengths": numbers(device, 200)}
+        o = kernels.attention(q[0].transpose(0, 1), k, v, scale=scale, **told).transpose(0, 1)[None]
+    else:
+        o = kernels.attention(q, k, v, scale=scale)
+    want = reference(*exact(q, k, v), scale=scale)[0]
+    near(o[:, :, finite], want[:, :, finite])
+    assert o[:, :, 6].isnan().all()
+
+
+@devices
 def test_queries_of_e4m3(device):
     q, k, v = (each.to(FP8) for each in tensors(device, (1, 2, 3, 64), (1, 1, 90, 64), (1, 1, 90, 64)))
     for scale in (torch.tensor([0.5], device=device), torch.tensor([0.5, 2.0], device=device)):
