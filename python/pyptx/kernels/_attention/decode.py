@@ -49,7 +49,8 @@ class Decode(Widened):
     def of(cls, width: int, values: int, tall: bool, **masks) -> "Decode":
         """The plan for heads of this size; `tall`: tiles of 128 rows, by two warpgroups with blocks and rings as the forward's."""
         if masks["narrow"]:  # beside which memory has no room for larger blocks of heads above 128
-            groups, keys, stages = 2 if tall else 1, 128 if width <= 128 else 64, 1 if tall and width > 192 else 2
+            groups, stages = 2 if tall else 1, 1 if tall and width > 192 else 2
+            keys = 128 if width == 128 or (tall and width == 64) else 64
             return cls(width, values, keys, groups, 2, turns=tall, narrow_stages=stages, **masks)
         if tall:
             keys = 128 if width <= 192 and values <= 128 else 64
