@@ -34,7 +34,7 @@ GROUPS = 2
 class Backward:
     """How the backward kernel for one size of heads is cut."""
 
-    width: int  # elements of a head: 64 or 128
+    width: int  # elements of a head, rounded up to a multiple of 64
     rows: int  # queries of a block: 64 or 128
     stages: int = 2
     right: bool = False
@@ -44,12 +44,15 @@ class Backward:
     softcap: bool = False
     whole: bool = False  # whether the last CTA of a head has all its keys
     parts: bool = False  # whether S CTAs share the heads of q of a tile, so that dk and dv are S parts in f32
+    of_values: int = 0  # elements of a head of v, rounded up likewise; 0: as many as of k
 
-    square = True  # values have as many elements as keys
+    @property
+    def square(self) -> bool:
+        return not self.of_values
 
     @property
     def values(self) -> int:
-        return self.width
+        return self.of_values or self.width
 
     @property
     def keys(self) -> int:
@@ -102,9 +105,9 @@ class Backward:
 
 
 def backward_kernel(dtype, plan: Backward):
-    """The kernel from (q, k, v, do, sums) to (dk, dv).  With `plan.dq` it adds to dq, which follows the sums.
+    """The kernel from (q, k, v, do, sums) to (dk, dv), for heads of up to 128 elements.  With `plan.dq` it adds to dq, which follows the sums.
 
-    Shapes are as in `forward_kernel`, with DV = D.  sums (B, H, 2, R) f32, where R is a multiple of 128 and at least M: row 0 is log2(e)
+    Shapes are as in `forward_kernel`.  sums (B, H, 2, R) f32, where R is a multiple of 128 and at least M: row 0 is log2(e)
     lse, infinite for rows that do not exist, and row 1 is delta.  dq (B, H, R, width) f32, in the order of `Warpgroup._add_dq`.  If
     `ragged`, sums are (H, 2, R), dq is (H, R, width), and the last two tensors (P) say where the sequences of queries and of keys begin.
     In parts, dk and dv are f32, with a dimension S behind B, or in front if `ragged`.
@@ -253,7 +256,7 @@ class Warpgroup:
         self.first_key = number * 64
         self.scores, self.dp = (list(reg.array(f32, plan.rows // 2)) for _ in range(2))
         self.p, self.ds = ([reg.scalar(b32) for _ in range(plan.rows // 4)] for _ in range(2))
-        self.dk, self.dv = reg.array(f32, plan.width // 2), reg.array(f32, plan.width // 2)
+        self.dk, self.dv = reg.array(f32, plan.width // 2), reg.array(f32, plan.values // 2)
         self.dq = list(reg.array(f32, plan.rows * plan.width // 256)) if plan.dq else []
         self.q_ring, self.do_ring = ptx.pipeline(plan.stages), ptx.pipeline(plan.stages)
         self.ds_ring = ptx.pipeline(1) if plan.dq else None
@@ -372,14 +375,13 @@ class Warpgroup:
         if plan.ragged:
             self._clear_queries(index, (stage, phase), ahead)
         ptx.mbarrier.wait(shared.q_full[stage], phase)
-        offset = plan.q_bytes >> 4
-        q, q_mn = (apply(u64, ptx.inst.mad.wide.u32, stage, offset, x) for x in (self.q, self.q_mn))
+        q, q_mn = (apply(u64, ptx.inst.mad.wide.u32, stage, plan.q_bytes >> 4, x) for x in (self.q, self.q_mn))
         ptx.wgmma.fence()
         self._by_columns(self.scores, self.k, q, plan.width)
         do_stage, do_phase = ahead or self.do_ring.advance()
         ptx.mbarrier.wait(shared.do_full[do_stage], do_phase)
-        do, do_mn = (apply(u64, ptx.inst.mad.wide.u32, do_stage, offset, x) for x in (self.do, self.do_mn))
-        self._by_columns(self.dp, self.v, do, plan.width)
+        do, do_mn = (apply(u64, ptx.inst.mad.wide.u32, do_stage, plan.do_bytes >> 4, x) for x in (self.do, self.do_mn))
+        self._by_columns(self.dp, self.v, do, plan.values)
         sums = shared.base + stage * (2 * plan.rows * 4) + ((self.thread & 3) << 3)
         ptx.wgmma.wait_group(1)
         self._probabilities(index, masked, sums)

@@ -53,10 +53,9 @@ def gradient(
     if small and not mma:
         return in_one(small_kernel(dtype, Small(width, *small, right, left, softcap)))
     masks = {"right": right, "left": left, "softcap": softcap, "ragged": ragged}
-    wide = width > 128 or not square or mma
-    adds = not wide and not deterministic
-    over_keys = keys_function(dtype, width, values, masks, adds, wide, mma)
-    prepare, of_sinks = prepare_kernel(dtype, values, adds, ragged), sinks_kernel()
+    adds = width <= 128 and not mma and not deterministic
+    over_keys = keys_function(dtype, width, values, square, masks, adds, mma)
+    prepare, of_sinks = prepare_kernel(dtype, values, width * adds, ragged), sinks_kernel()
     finish = finish_kernel(dtype, width, ragged) if adds else None
     of_queries, over_queries = (None, None) if adds else queries_function(dtype, width, values, masks, mma)
 
@@ -91,13 +90,14 @@ def gradient(
     return attention_gradient
 
 
-def keys_function(dtype, width: int, values: int, masks: dict, adds: bool, wide: bool, mma: bool):
+def keys_function(dtype, width: int, values: int, square: bool, masks: dict, adds: bool, mma: bool):
     """The function to dk and dv, which adds dq to memory if it `adds`."""
     if mma:
         return by_heads(dtype, MmaKeys(width, of_values=values, **masks), by_mma)
-    if wide:
+    if width > 128 or not (square or adds):
         return by_heads(dtype, Wide(width, of_values=values, **masks), wide_kernel)
-    return by_heads(dtype, Backward(width, 64 if width == 128 else 128, dq=adds, **masks), by_keys)
+    cut = Backward(width, 64 if width == 128 else 128, dq=adds, of_values=0 if square else values, **masks)
+    return by_heads(dtype, cut, by_keys)
 
 
 def queries_function(dtype, width: int, values: int, masks: dict, mma: bool) -> tuple:

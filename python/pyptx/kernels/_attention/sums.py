@@ -29,16 +29,19 @@ def add_products(total, dtype, piece, *pointers):
             ptx.inst.fma.rn.f32(total, x, y, total)
 
 
-def clear(pointer, line, width: int, lane):
-    """Writes zeros to 8 elements of f32 of a line."""
+def clear(pointer, line, width: int, lane, lanes: int):
+    """Writes zeros to a line of f32, of which each of so many lanes has 8 elements at a time."""
     zeros = [reg.scalar(f32, init=0.0)] * 4
     to = pointer + apply(u64, ptx.inst.mul.wide.u32, line, width * 4) + apply(u64, ptx.inst.mul.wide.u32, lane, 32)
-    for half in range(2):
-        ptx.inst.st.global_.v4.f32(ptx.addr(to, 16 * half), zeros)
+    for first in range(0, width // 8, lanes):
+        there = {"pred": lane < width // 8 - first} if first + lanes > width // 8 else {}
+        for half in range(2):
+            ptx.inst.st.global_.v4.f32(ptx.addr(to, 32 * first + 16 * half), zeros, **there)
 
 
-def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
-    """The kernel from (o, do, lse, dlse) to sums, as `backward_kernel` takes them, and, with `dq`, to zeros for dq.  All are contiguous.
+def prepare_kernel(dtype, width: int, dq: int = 0, ragged: bool = False):
+    """The kernel from (o, do, lse, dlse) to sums, as `backward_kernel` takes them, and to zeros for dq, rows of `dq` elements, if that is not 0.
+    All are contiguous.
 
     o and do are (B, H, M, D); lse and its gradient are (B, H, M).  The gradient of lse is part of dS as -delta is.  `ragged`: o and do are
     (M, H, D), lse (H, M), and BEGINS (P) follows; the sums are (H, 2, R), those of a sequence begin at `padded_begin`.  `width / 8` threads
@@ -48,14 +51,14 @@ def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
     rows = 128 // lanes
     if ragged:
         matrix, column = Tile("M", "H", "D", dtype, align=16), Tile("H", "M", f32)
-        sums, zeros = Tile("H", 2, "R", f32), Tile("H", "R", width, f32)
+        sums, zeros = Tile("H", 2, "R", f32), Tile("H", "R", dq, f32)
     else:
         matrix, column = Tile("B", "H", "M", "D", dtype, align=16), Tile("B", "H", "M", f32)
-        sums, zeros = Tile("B", "H", 2, "R", f32), Tile("B", "H", "R", width, f32)
-    names = ("OUT", "DO", "LSE", "DLSE", *["BEGINS"] * ragged, "SUMS", *["DQ"] * dq)
+        sums, zeros = Tile("B", "H", 2, "R", f32), Tile("B", "H", "R", dq, f32)
+    names = ("OUT", "DO", "LSE", "DLSE", *["BEGINS"] * ragged, "SUMS", *["DQ"] * bool(dq))
 
     def body(OUT, DO, LSE, DLSE, SUMS, DQ=None, BEGINS=None):
-        po, pdo, plse, pdlse, psums, *pdq = ptx.global_ptrs(OUT, DO, LSE, DLSE, SUMS, *[DQ] * dq)
+        po, pdo, plse, pdlse, psums, *pdq = ptx.global_ptrs(OUT, DO, LSE, DLSE, SUMS, *[DQ] * bool(dq))
         length, padded, pieces = ptx.param(u32, "M"), ptx.param(u32, "R"), ptx.param(u32, "D") >> 3
         thread = reg.from_(ptx.special.tid.x(), u32)
         line = reg.from_(ptx.special.ctaid.x(), u32) * rows + (thread >> (lanes.bit_length() - 1))
@@ -68,7 +71,7 @@ def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
         else:
             inside = row < length
         if dq:
-            clear(pdq[0], line, width, lane)
+            clear(pdq[0], line, dq, lane, lanes)
         with ptx.if_(inside):
             if ragged:
                 element = apply(u64, ptx.inst.mul.wide.u32, place, ptx.param(u32, "H")) + group
@@ -91,7 +94,7 @@ def prepare_kernel(dtype, width: int, dq: bool = True, ragged: bool = False):
 
     return kernel(
         in_specs=(matrix, matrix, column, column, *[Tile("P", s32)] * ragged),
-        out_specs=(sums, *[zeros] * dq),
+        out_specs=(sums, *[zeros] * bool(dq)),
         raw_params=[("u32", name) for name in ("M", "R", "D", *(["P", "H"] if ragged else []))],
         grid=(lambda H, R: (H * R // rows, 1, 1)) if ragged else (lambda B, H, R: (B * H * R // rows, 1, 1)),
         block=(128, 1, 1),

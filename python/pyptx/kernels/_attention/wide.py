@@ -1,4 +1,4 @@
-"""dk and dv of attention on Hopper for heads of more than 128 elements, or with values of another size than keys.
+"""dk and dv of attention on Hopper for heads of more than 128 elements, and, in a fixed order, with values of another size than keys.
 
 A CTA takes 64 keys.  Each of their two gradients fills the registers of a warpgroup: one computes P and dv, the other P, dS and dk.  Both
 compute S.  They meet only before they store their results in the place of the operands.  _attention/dq.py computes dq.
@@ -23,16 +23,10 @@ __all__ = ["Wide", "wide_kernel"]
 
 @dataclass(frozen=True)
 class Wide(Backward):
-    """How the kernel for one size of heads is cut.  `of_values`: elements of a head of v, rounded up to a multiple of 64."""
+    """How the kernel for one size of heads is cut."""
 
     rows: int = 64
     dq: bool = False
-    of_values: int = 64
-    square = False
-
-    @property
-    def values(self) -> int:
-        return self.of_values
 
     @property
     def keys(self) -> int:
