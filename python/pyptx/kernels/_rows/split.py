@@ -9,33 +9,10 @@ from pyptx import kernel, ptx
 from pyptx.kernels._rows.apart import apart_kernels, whole
 
 __all__ = [
-    "LARGE",
-    "LONG",
-    "MOST_CTAS",
-    "SHORT",
-    "TWO_WAVES",
-    "WARP",
-    "Split",
-    "aligned",
-    "begin_early",
-    "ctas_for",
-    "ending_alone",
-    "from_short",
-    "has_edges",
-    "in_registers",
-    "lanes_for",
-    "of_norms",
-    "of_result",
-    "paired",
-    "row_kernel",
-    "shorter",
-    "tightly",
-    "vector_of",
-    "vectors_of",
-    "whole_warps",
-    "with_own",
-    "without_edges",
-]
+    "LARGE", "LONG", "MOST_CTAS", "SHORT", "TWO_WAVES", "WARP", "Split", "aligned", "begin_early", "ctas_for", "ending_alone", "from_short",
+    "has_edges", "in_registers", "lanes_for", "of_norms", "of_result", "paired", "row_kernel", "shorter", "tightly", "vector_of", "vectors_of",
+    "whole_warps", "with_own", "without_edges",
+]  # fmt: skip
 
 WARP, MOST_CTAS = 32, 8
 LARGE = 16  # CTAs of a cluster, which GPUs take that have clusters today, for what eight have no room for
