@@ -14,11 +14,10 @@ import pyptx  # noqa: E402
 from pyptx import kernels  # noqa: E402
 from pyptx.kernels._epilogue import Epilogue  # noqa: E402
 from pyptx.kernels._matmul import calls_in_torch, dense  # noqa: E402
-from pyptx.kernels._matmul import split as split_module  # noqa: E402
 from pyptx.kernels._matmul.choice import Problem, microseconds_in_one, sizes_of  # noqa: E402
 from pyptx.kernels._matmul.costs import quickest as quickest_tile  # noqa: E402
 from pyptx.kernels._matmul.parts import TILES, InParts, in_parts, quickest  # noqa: E402
-from pyptx.kernels._matmul.split import Split, split_kernel, sums_kernel  # noqa: E402
+from pyptx.kernels._matmul.split import Split, shares_of, split_kernel, sums_kernel  # noqa: E402
 from pyptx.kernels._matmul.transposed import transposed_f32  # noqa: E402
 from pyptx.types import bf16, f32, s8  # noqa: E402
 
@@ -238,9 +237,18 @@ def test_one_part_is_estimated_as_it_is_multiplied():
 @needs_ptxas
 @pytest.mark.parametrize("tile", list(TILES), ids=str)
 def test_tiles_of_parts_assemble(tile):
-    split = Split(768, 3072, *tile, 2)
-    for made in (split_kernel(split, bf16, False, False).resources(K=8192), sums_kernel(split, bf16).resources()):
-        assert made.spill_stores == 0
+    left = Split(768, 3072, *tile, 2).left
+    assert split_kernel(*tile, False, bf16, False, False).resources(M=768, N=3072, K=8192, **left).spill_stores == 0
+
+
+@needs_ptxas
+def test_sums_of_parts_assemble():
+    """Few kernels for all numbers of parts, each of which adds up all of them."""
+    found = {shares_of(parts): parts for parts in range(2, 133)}
+    assert len(found) == 8 and all(shares * each >= parts for (shares, each), parts in found.items())
+    for shares_and_each, parts in found.items():
+        left = Split(768, 3072, 128, 96, parts).left
+        assert sums_kernel(*shares_and_each, False, bf16).resources(M=768, N=3072, **left).spill_stores == 0
 
 
 @devices
@@ -251,28 +259,26 @@ def test_tiles_of_parts(tile, major, device):
     m, n, k, parts = tile[0] + 24, tile[1] + 40, 1000, 19
     a, b, wanted = matrices(m, n, k, major, torch.bfloat16, device)
     split, stored = Split(m, n, *tile, parts), (a, b.mT) if major == "NT" else (a.mT, b)
-    left = split_kernel(split, bf16, major[0] == "N", major[1] == "T")(*stored)
-    got = sums_kernel(split, bf16)(left)
-    assert distance(got, wanted) < TOLERANCE[torch.bfloat16]
-    left[0] = float("nan")  # the second kernel reads all parts
-    assert sums_kernel(split, bf16)(left).isnan().all()
+    left = split_kernel(*tile, False, bf16, major[0] == "N", major[1] == "T")(*stored, **split.left)
+    sums = sums_kernel(*shares_of(parts), False, bf16)
+    assert distance(sums(left, M=m, N=n), wanted) < TOLERANCE[torch.bfloat16]
+    for part in (0, parts - 1):  # the second kernel reads all parts
+        left[part] = float("nan")
+        assert sums(left, M=m, N=n).isnan().all()
+        left[part] = 0
 
 
-@pytest.mark.parametrize(("m", "n", "first"), [(320, 1536, "rows"), (1536, 320, "columns"), (256, 256, "columns")])
-def test_neighbours_lie_along_the_shorter_side(m, n, first, monkeypatch):
-    monkeypatch.setattr(split_module, "divided", divmod)
-    split = Split(m, n, 64, 64, 2)
-    places = [split.place(tile)[:2] for tile in range(split.tiles)]
-    assert sorted(places) == [(row, column) for row in range(0, m, 64) for column in range(0, n, 64)]
-    assert places[1] == ((64, 0) if first == "rows" else (0, 64))
+@pytest.mark.parametrize(("m", "n", "grid"), [(320, 1536, (5, 24, 6)), (1536, 320, (5, 24, 6)), (256, 256, (4, 4, 6))])
+def test_neighbours_lie_along_the_shorter_side(m, n, grid):
+    sizes = {"M": m, "N": n, "K": 64, "L": 3, **Split(m, n, 64, 64, 2, 3).left}
+    assert split_kernel(64, 64, True, bf16, True, True).specialise(**sizes).record(sizes).grid == grid
 
 
 def test_parts_of_wide_matrices():
     """Tiles by columns: both kernels find the same ones."""
     a, b, wanted = matrices(72, 328, 504, "NT", torch.bfloat16, "cpu")
-    split = Split(72, 328, 64, 64, 3)
-    left = split_kernel(split, bf16, True, True)(a, b.mT)
-    assert distance(sums_kernel(split, bf16)(left), wanted) < TOLERANCE[torch.bfloat16]
+    call = InParts(Split(72, 328, 64, 64, 3), bf16, True, True, bf16)
+    assert distance(call(a, b.mT), wanted) < TOLERANCE[torch.bfloat16]
 
 
 @devices

@@ -6,7 +6,7 @@ from pyptx.kernels._epilogue import NOTHING, Epilogue
 from pyptx.kernels._matmul.arguments import width_of
 from pyptx.kernels._matmul.choice import Problem, engine, microseconds_in_one
 from pyptx.kernels._matmul.costs import asking, step_microseconds
-from pyptx.kernels._matmul.split import Split, split_kernel, sums_kernel
+from pyptx.kernels._matmul.split import Split, shares_of, split_kernel, sums_kernel
 from pyptx.kernels._matmul.tiles import MULTIPROCESSORS, ROW
 from pyptx.types import PtxType, bf16, f16, f32
 
@@ -33,11 +33,14 @@ class InParts:
     def __init__(
         self, split: Split, dtype: PtxType, a_k_major: bool, b_k_major: bool, out: PtxType, epilogue: Epilogue = NOTHING
     ):
-        self.products, self.sums = split_kernel(split, dtype, a_k_major, b_k_major), sums_kernel(split, out, epilogue)
+        batched = split.batch is not None
+        self.products = split_kernel(split.bm, split.bn, batched, dtype, a_k_major, b_k_major)
+        self.sums = sums_kernel(*shares_of(split.parts), batched, out, epilogue)
+        self.left, self.sizes = split.left, {"M": split.m, "N": split.n}
 
     def __call__(self, a, b, *more, out=None):
-        made = self.products(a, b)
-        return self.sums(made, *more) if out is None else self.sums(made, *more, out=out)
+        made = self.products(a, b, **self.left)
+        return self.sums(made, *more, **self.sizes) if out is None else self.sums(made, *more, out=out)
 
 
 def in_parts(p: Problem) -> InParts | None:
@@ -52,7 +55,7 @@ def in_parts(p: Problem) -> InParts | None:
     return split and _made(split, p.dtype, p.a_k_major, p.b_k_major, p.out, p.epilogue)
 
 
-_made = functools.cache(InParts)
+_made = functools.lru_cache(4096)(InParts)
 
 
 @functools.lru_cache(4096)

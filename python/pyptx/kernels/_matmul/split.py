@@ -6,25 +6,27 @@ rounds once.
 """
 
 import functools
-import math
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, Epilogue, Finisher, with_tensors
 from pyptx.kernels._matmul.costs import ROOM
 from pyptx.kernels._matmul.tiles import ROW, WARPGROUP, WORD, Operand, Ring, address, copied, fetch_maps
-from pyptx.kernels._registers import divided, narrowed, quotient, tree
+from pyptx.kernels._registers import divided, narrowed, quotient, tree, wide_product
 from pyptx.types import PtxType, f32, u8, u32, u64
 
-__all__ = ["Split", "split_kernel", "sums_kernel"]
+__all__ = ["Split", "shares_of", "split_kernel", "sums_kernel"]
 
-# Threads of a CTA of the second kernel; parts that one CTA adds up, where there are not too many.
-SUMS_THREADS, EACH = 256, 8
+# A block of what the first kernel leaves is what a warpgroup has of eight columns: four accumulators of each thread.
+ROWS, COLUMNS, BLOCK = 64, 8, WARPGROUP * WORD
+# Threads of a CTA of the second kernel, the most of them that have parts of the same values, and how many parts one adds up where that suffices.
+SUMS_THREADS, MOST_SHARES, EACH = 256, 8, 8
 
 
 @dataclass(frozen=True)
 class Split:
-    """A product (M, K) x (K, N), or a `batch` of them, in tiles of bm x bn and `parts` of K.  Its kernels are made for it, and take any K."""
+    """A product (M, K) x (K, N), or a `batch` of them, in tiles of bm x bn and `parts` of K.  The first kernel is of the tile, and the second one of
+    about how many parts there are; both take any M, N, K and batch."""
 
     m: int
     n: int
@@ -49,88 +51,66 @@ class Split:
     @property
     def bytes(self) -> int:
         """Bytes of the sums that the first kernel leaves."""
-        return math.prod(self.left) * 4
+        return self.parts * self.tiles * self.bm * self.bn * 4
 
     @property
-    def threads(self) -> int:
-        """The threads that multiply; a warp that copies follows them."""
-        return self.bm // 64 * WARPGROUP
-
-    @property
-    def left(self) -> tuple[int, int, int]:
-        """The shape of what the first kernel leaves."""
-        return self.parts, self.tiles, self.bm * self.bn
-
-    @property
-    def lead(self) -> tuple:
-        """The dimension of a batch."""
-        return () if self.batch is None else (self.batch,)
-
-    def place(self, tile) -> tuple:
-        """First row and column of a tile, and the number of its matrix in a batch.  Neighbours lie along the shorter side, so that what those of a
-        GPC read is close to a square."""
-        matrix = None
-        if self.batch is not None:
-            matrix, tile = divided(tile, self.down * self.across)
-        if self.across > self.down:
-            column, row = divided(tile, self.down)
-        else:
-            row, column = divided(tile, self.across)
-        return row * self.bm, column * self.bn, matrix
-
-    def store(self, values, place, thread, group, pointer, out: PtxType, finisher: Finisher):
-        """Finishes and stores four accumulators of a thread of a tile, those of its `group`-th eight columns: two of a row, and two of that
-        eight rows further."""
-        (row, column, matrix), lane = place, thread & 31
-        row, column = row + ((thread >> 5) << 4) + (lane >> 2), column + group * 8 + ((lane & 3) << 1)
-        columns = finisher.columns(column, 2, matrix)
-        for half in range(2):
-            line, at = row + 8 * half if half else row, reg.scalar(u64)
-            ptx.inst.mul.wide.u32(at, line if matrix is None else matrix * self.m + line, self.n)
-            there, inside = ptx.addr(pointer + (at + column) * (out.bits // 8)), (line < self.m) & (column < self.n)
-            finished = finisher.line(line, self.m, matrix)(values[2 * half : 2 * half + 2], column, columns)
-            pair = narrowed(finished, out)
-            if len(pair) == 2:
-                ptx.inst.st.global_.v2.b32(there, pair, pred=inside)
-            else:
-                ptx.inst.st.global_.b32(there, pair[0], pred=inside)
+    def left(self) -> dict[str, int]:
+        """The sizes of what the first kernel leaves: of each part, and each matrix, R blocks of 64 rows by G groups of eight columns."""
+        return {"P": self.parts, "R": self.down * (self.bm // ROWS), "G": self.across * (self.bn // COLUMNS)}
 
 
 class Body:
-    """The body of the first kernel: `write` writes it."""
+    """The body of the first kernel, of tiles of bm x bn: `write` writes it."""
 
-    def __init__(self, split: Split, a: Operand, b: Operand):
-        self.split, self.a, self.b = split, a, b
+    def __init__(self, bm: int, bn: int, a: Operand, b: Operand, batched: bool):
+        self.bm, self.bn, self.a, self.b, self.batched = bm, bn, a, b, batched
         self.stage_bytes = a.bytes + b.bytes
         self.stages = min(12, ROOM // self.stage_bytes)
+        self.threads = bm // ROWS * WARPGROUP  # that multiply; a warp that copies follows them
 
-    def write(self, A, B, C):
+    def write(self, A, B, PARTS):
         self.maps = A.tma_desc(), B.tma_desc()
-        (self.pointer,) = ptx.global_ptrs(C)
+        (self.pointer,) = ptx.global_ptrs(PARTS)
         self.ring = smem.alloc(u8, self.stages * self.stage_bytes, align=1024)
         self.full, self.empty = smem.mbarrier(self.stages), smem.mbarrier(self.stages)
         thread = reg.from_(ptx.special.tid.x(), u32)
-        producer = thread == self.split.threads
+        producer = thread == self.threads
         with ptx.if_(producer):
             fetch_maps(self.maps)
         with ptx.if_(thread == 0):
             for stage in range(self.stages):
                 ptx.mbarrier.init(self.full[stage], 1)
-                ptx.mbarrier.init(self.empty[stage], self.split.threads // 32)
+                ptx.mbarrier.init(self.empty[stage], self.threads // 32)
             ptx.fence.mbarrier_init()
         ptx.bar.sync(0)
-        self.number = reg.from_(ptx.special.ctaid.x(), u32)
-        part, tile = divided(self.number, self.split.tiles)
-        self.place = self.split.place(tile)
+        part = self.find_place()
         steps = (ptx.param(u32, "K") + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1)
-        self.first, self.last = (quotient((part + more) * steps, self.split.parts) for more in range(2))
+        self.first, self.last = (quotient((part + more) * steps, ptx.param(u32, "P")) for more in range(2))
         ptx.griddepcontrol.wait()
         ptx.griddepcontrol.launch_dependents()
         with ptx.if_(producer):
             self.produce()
-        with ptx.if_(thread < self.split.threads):
+        with ptx.if_(thread < self.threads):
             self.consume(thread)
         ptx.ret()
+
+    def find_place(self):
+        """Finds the first row and column of the CTA's tile, the number of its matrix in a batch, and, of what is left, its first block.  Returns
+        the number of its part.  Neighbours lie along the shorter side, which is that of x, so that what those of a GPC read is close to a square."""
+        short, long, part = (
+            reg.from_(each(), u32) for each in (ptx.special.ctaid.x, ptx.special.ctaid.y, ptx.special.ctaid.z)
+        )
+        blocks, groups = ptx.param(u32, "R"), ptx.param(u32, "G")
+        wide = quotient(groups, self.bn // COLUMNS) > quotient(blocks, self.bm // ROWS)
+        row, column, matrix = reg.scalar(u32), reg.scalar(u32), None
+        ptx.inst.selp.u32(row, short, long, wide)
+        ptx.inst.selp.u32(column, long, short, wide)
+        above = part
+        if self.batched:
+            part, matrix = divided(part, ptx.param(u32, "L"))
+        self.block = (above * blocks + row * (self.bm // ROWS)) * groups + column * (self.bn // COLUMNS)
+        self.place = row * self.bm, column * self.bn, matrix
+        return part
 
     def produce(self):
         ring, base, k = Ring(self.stages), address(self.ring), copied(self.first * self.a.bk)
@@ -155,7 +135,7 @@ class Body:
         ring, start = Ring(self.stages), address(self.ring)
         desc_a = self.a.descriptor(start + (thread >> 7) * (64 * ROW))
         desc_b = self.b.descriptor(start + self.a.bytes)
-        acc = reg.array(f32, self.split.bn // 2)
+        acc = reg.array(f32, self.bn // 2)
         for each in acc:
             ptx.inst.mov.f32(each, 0.0)
         lane, before, later = thread & 31, reg.scalar(u32), reg.scalar(u32, init=0)
@@ -171,18 +151,17 @@ class Body:
             ptx.inst.mov.u32(later, 1)
             ring.advance()
         ptx.wgmma.wait_group(0)
-        at = reg.scalar(u64)
-        ptx.inst.mul.wide.u32(at, self.number, self.split.bm * self.split.bn * 4)
-        at = self.pointer + at + thread * WORD
-        for group in range(self.split.bn // 8):
-            there = ptx.addr(at, group * self.split.threads * WORD)
+        own = self.block + (thread >> 7) * ptx.param(u32, "G")
+        at = self.pointer + wide_product(own, BLOCK) + (thread & (WARPGROUP - 1)) * WORD
+        for group in range(self.bn // COLUMNS):
+            there = ptx.addr(at, group * BLOCK)
             ptx.inst.st.global_.v4.f32(there, list(acc[4 * group : 4 * group + 4]))
 
     def issue(self, acc, a, b):
         ptx.wgmma.fence()
         for step in range(ROW // 32):
             ptx.wgmma.mma_async(
-                shape=(64, self.split.bn, 256 // self.a.dtype.bits),
+                shape=(64, self.bn, 256 // self.a.dtype.bits),
                 dtype_d=f32,
                 dtype_a=self.a.multiplied,
                 dtype_b=self.b.multiplied,
@@ -197,20 +176,28 @@ class Body:
 
 
 @functools.cache
-def split_kernel(split: Split, dtype: PtxType, a_k_major: bool, b_k_major: bool):
-    """The kernel (A, B) -> what `sums_kernel` makes C of.  A is (M, K), or (K, M) if it is not K-major; B is (N, K), or (K, N)."""
+def split_kernel(bm: int, bn: int, batched: bool, dtype: PtxType, a_k_major: bool, b_k_major: bool):
+    """The kernel (A, B) -> what `sums_kernel` makes C of, with the sizes of `Split.left`.  A is (M, K), or (K, M) if it is not K-major; B is
+    (N, K), or (K, N)."""
     bk = ROW * 8 // dtype.bits
-    a, b = Operand(dtype, a_k_major, split.bm, 1, bk), Operand(dtype, b_k_major, split.bn, 1, bk)
+    a, b = Operand(dtype, a_k_major, bm, 1, bk), Operand(dtype, b_k_major, bn, 1, bk)
+    body, blocks, groups = Body(bm, bn, a, b, batched), bm // ROWS, bn // COLUMNS
+
+    def grid(P, R, G, L=1):
+        down, across = R // blocks, G // groups
+        return (min(down, across), max(down, across), P * L)
+
+    lead = ("L",) * batched
     return kernel(
-        in_specs=(a.tile(split.lead, split.m), b.tile(split.lead, split.n)),
-        out_specs=(Tile(*split.left, f32, align=16),),
-        raw_params=[("u32", "K")],
-        grid=(split.tiles * split.parts, 1, 1),
-        block=(split.threads + 32, 1, 1),
+        in_specs=(a.tile(lead, "M"), b.tile(lead, "N")),
+        out_specs=(Tile("P", *lead, "R", "G", BLOCK // 4, f32, align=16),),
+        raw_params=[("u32", size) for size in ("K", "P", "R", "G", *lead)],
+        grid=grid if batched else lambda P, R, G: grid(P, R, G),
+        block=(body.threads + 32, 1, 1),
         reqntid=True,
         dependent_launch=True,
         arch="sm_90a",
-    )(with_tensors("split_matmul", ("A", "B", "PARTS"), lambda PARTS, **of: Body(split, a, b).write(C=PARTS, **of)))
+    )(with_tensors("split_matmul", ("A", "B", "PARTS"), body.write))
 
 
 def added(fours) -> list:
@@ -228,46 +215,81 @@ def over_shares(sums, thread, share, shares: int) -> list:
     return added([sums, *others])
 
 
-@functools.cache
-def sums_kernel(split: Split, out: PtxType, epilogue: Epilogue = NOTHING):
-    """The kernel from what the first one leaves, and the epilogue's tensors, to C.  A CTA's threads have neighbours of a tile; where there are many parts, threads further on
-    have others of the same values."""
+def shares_of(parts: int) -> tuple[int, int]:
+    """(how many threads have parts of the same values, how many parts each has at the most): few pairs for all numbers of parts."""
     shares = 1
-    while shares < 8 and shares * EACH < split.parts:
+    while shares < MOST_SHARES and shares * EACH < parts:
         shares *= 2
-    side, size, pitch = SUMS_THREADS // shares, split.bm * split.bn // 4, split.tiles * split.bm * split.bn * 4
+    each = -(-parts // shares)
+    return shares, 1 << (each - 1).bit_length() if each <= EACH else -(-each // EACH) * EACH
 
-    tensors = epilogue.tiles(split.lead)
+
+@functools.cache
+def sums_kernel(shares: int, each: int, batched: bool, out: PtxType, epilogue: Epilogue = NOTHING):
+    """The kernel from what the first one leaves, and the epilogue's tensors, to C (M, N).  A CTA's threads have neighbours of a block of 64 rows;
+    where there are many parts, threads further on have others of the same values.  `shares`, `each`: as of `shares_of`."""
+    side, lead = SUMS_THREADS // shares, ("L",) * batched
+    across, tensors = WARPGROUP // side or 1, epilogue.tiles(lead)
+    groups = max(1, side // WARPGROUP)  # of a CTA
+
+    def grid(R, G, L=1):
+        return (-(-G // groups) * across, R, L)
 
     def split_sums(PARTS, C, **more):
         parts, to = ptx.global_ptrs(PARTS, C)
-        finisher = Finisher(epilogue, more, split.n, True, out)
-        thread, cta = (reg.from_(each(), u32) for each in (ptx.special.tid.x, ptx.special.ctaid.x))
-        share, number, at = quotient(thread, side), cta * side + (thread & (side - 1)), reg.scalar(u64)
-        begin, end = (quotient((share + more) * split.parts, shares) for more in range(2))
-        ptx.inst.mad.wide.u32(at, number, WORD, parts)
-        ptx.inst.mad.wide.u32(at, begin, pitch, at)
+        m, n, count, blocks, width = (ptx.param(u32, name) for name in ("M", "N", "P", "R", "G"))
+        finisher = Finisher(epilogue, more, n, True, out)
+        thread, x, y = (
+            reg.from_(each(), u32) for each in (ptx.special.tid.x, ptx.special.ctaid.x, ptx.special.ctaid.y)
+        )
+        share, number, block, matrix = thread >> (side.bit_length() - 1), x * side + (thread & (side - 1)), y, None
+        if batched:
+            matrix = reg.from_(ptx.special.ctaid.z(), u32)
+            block, blocks = matrix * blocks + block, ptx.param(u32, "L") * blocks
+        begin, end = (((share + more) * count) >> (shares.bit_length() - 1) for more in range(2))
+        pitch = blocks * width
+        at = parts + wide_product(begin * pitch + block * width, BLOCK) + wide_product(number, WORD)
+        apart = wide_product(pitch, BLOCK)
         ptx.griddepcontrol.wait()
         ptx.griddepcontrol.launch_dependents()
-        found = [[reg.scalar(f32, init=0.0) for _ in range(4)] for _ in range(-(-split.parts // shares))]
-        for i, each in enumerate(found):
-            there = None if split.parts % shares == 0 else begin + i < end
-            ptx.inst.ld.global_.v4.f32(each, ptx.addr(at + i * pitch), pred=there)
+        found = [[reg.scalar(f32, init=0.0) for _ in range(4)] for _ in range(each)]
+        inside = (number >> 7) < width
+        for i, four in enumerate(found):
+            if i:
+                at = at + apart
+            ptx.inst.ld.global_.v4.f32(four, ptx.addr(at), pred=inside & (begin + i < end))
         sums = added(found)
         if shares > 1:
             sums = over_shares(sums, thread, share, shares)
-        tile, inside = divided(number, size)
-        group, of_tile = divided(inside, split.threads)
-        with ptx.if_(share == 0):
-            split.store(sums, split.place(tile), of_tile, group, to, out, finisher)
+        with ptx.if_((share == 0) & inside):
+            store(sums, y, number, matrix, (m, n), to, out, finisher)
         ptx.ret()
 
     return kernel(
-        in_specs=(Tile(*split.left, f32, align=16), *tensors.values()),
-        out_specs=(Tile(*split.lead, split.m, split.n, out, align=16),),
-        grid=(split.tiles * size // side, 1, 1),
+        in_specs=(Tile("P", *lead, "R", "G", BLOCK // 4, f32, align=16), *tensors.values()),
+        out_specs=(Tile(*lead, "M", "N", out, align=16),),
+        raw_params=[("u32", size) for size in ("M", "N", "P", "R", "G", *lead)],
+        grid=grid if batched else lambda R, G: grid(R, G),
         block=(SUMS_THREADS, 1, 1),
         reqntid=True,
         dependent_launch=True,
         arch="sm_90",
     )(with_tensors("split_sums", ("PARTS", *tensors, "C"), split_sums))
+
+
+def store(values, block, number, matrix, sizes, pointer, out: PtxType, finisher: Finisher):
+    """Finishes and stores four accumulators, number `number` of a block of 64 rows: two of a row, and two of that eight rows further."""
+    (m, n), lane = sizes, number & 31
+    row = (block << 6) + (((number >> 5) & 3) << 4) + (lane >> 2)
+    column = ((number >> 7) << 3) + ((lane & 3) << 1)
+    columns = finisher.columns(column, 2, matrix)
+    for half in range(2):
+        line, at = row + 8 * half if half else row, reg.scalar(u64)
+        ptx.inst.mul.wide.u32(at, line if matrix is None else matrix * m + line, n)
+        there, inside = ptx.addr(pointer + (at + column) * (out.bits // 8)), (line < m) & (column < n)
+        finished = finisher.line(line, m, matrix)(values[2 * half : 2 * half + 2], column, columns)
+        pair = narrowed(finished, out)
+        if len(pair) == 2:
+            ptx.inst.st.global_.v2.b32(there, pair, pred=inside)
+        else:
+            ptx.inst.st.global_.b32(there, pair[0], pred=inside)
