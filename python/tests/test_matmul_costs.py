@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import statistics
+import time
 import warnings
 
 import pytest
@@ -110,6 +111,18 @@ def test_what_is_taken_has_room_and_runs():
         assert time == microseconds(c, s) < least * 1.01 and (time == least or c == costs.WIDEST)
         assert (waves(c, s) == 1 and s.steps >= costs.LEAST_STEPS) or not c.once
         assert c.l2 == ("128B" if any(s.ragged) else "256B")
+
+
+def test_a_new_size_is_thought_over_quickly():
+    """In less than a millisecond, as it comes up while somebody waits."""
+    kind = dataclasses.replace(PLAIN, ragged=(True, True))
+    quickest(kind)  # which tiles there are is found once
+    took = []
+    for m in range(1000, 1020):
+        begin = time.perf_counter()
+        quickest(dataclasses.replace(kind, m=m, n=4096))
+        took.append(time.perf_counter() - begin)
+    assert min(took) < 1e-3
 
 
 def test_clusters_with_one_tile_run_at_once():

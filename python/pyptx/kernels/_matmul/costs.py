@@ -50,9 +50,9 @@ BANDWIDTH = 5.58e6  # bytes of a microsecond
 WASTED = 1.145  # how much longer, where blocks of 64 columns are wider than the tile
 # How much longer products of tiles of 128 x 256 take, as power lowers the clock, and of how many multiplications; smaller tiles read more.
 POWER, DENSE, READING = 0.0487, 4e10, 2.42
-# Microseconds of a row of 128 bytes that a CTA asks for, where rows begin within a sector of L2 (strides of 16 bytes modulo 32) and where they
-# do not; and of a row of the first kind that it gets, also from others of its cluster.
-RAGGED_ROW, ROW_OF_SECTORS, RAGGED_GOT = 2.4e-3, 1.7e-3, 1.4e-3
+# Microseconds of a row of 128 bytes that a CTA asks for, where rows do not begin within a sector of L2 and where they do (strides of 16 bytes
+# modulo 32); and of a row of the latter kind that it gets, also from others of its cluster.
+ASKED_ROW, RAGGED_GOT = (1.7e-3, 2.4e-3), 1.4e-3
 RAGGED_READ = "128B"  # then L2 reads no more at a time
 
 ROOM = 232_448 - 2_048  # bytes of shared memory for stages and results
@@ -92,9 +92,20 @@ class Sizes:
     grouped: bool = False
     gated: bool = False
 
-    @property
+    @functools.cached_property
     def columns(self) -> int:
         return 2 * self.n if self.gated else self.n
+
+    @functools.cached_property
+    def dense(self) -> float:
+        """The part of its effect that power has, by how many multiplications there are."""
+        return min(1, 64 * self.steps * self.m * self.columns * self.batch / DENSE)
+
+    @functools.cached_property
+    def reading(self) -> float:
+        """The microseconds that memory needs."""
+        read = ROW * self.steps * (self.m + self.columns) + self.m * self.n * self.bits / 8
+        return read * self.batch / BANDWIDTH
 
     @property
     def kinds(self) -> tuple:
@@ -118,11 +129,6 @@ def tiles_of(c: Config, s: Sizes) -> tuple[int, int]:
     return -(-rows // (c.bm * c.cm)), -(-columns // (c.bn * c.cn))
 
 
-def waves(c: Config, s: Sizes) -> int:
-    down, across = tiles_of(c, s)
-    return -(-down * across * s.batch // CLUSTERS[c.ctas])
-
-
 def clocks_of_shared(bm: int, bn: int, whole: bool = True) -> float:
     """Those that shared memory, which gives and takes 128 bytes a clock, needs for a step: copies write, and each block of 64 rows reads all
     columns.  whole: not if copies of columns are blocks of 64 of them."""
@@ -134,64 +140,113 @@ def step_microseconds(bm: int, bn: int, whole: bool = True, sharing: float = 1.0
     return max(SHARED * sharing * clocks_of_shared(bm, bn, whole), TENSOR * bm * bn / 32) / CLOCKS
 
 
-def sharing(c: Config, s: Sizes) -> float:
-    rows, columns = of_matrix(c, s)
-    if c.bm == 64 and c.ctas == 1 and c.bn > 128 and columns > rows:
+def sharing(c: Config, wide: bool) -> float:
+    """`wide`: whether the matrix has more columns than rows."""
+    if c.bm == 64 and c.ctas == 1 and c.bn > 128 and wide:
         return ACROSS
-    if c.bm == 64 and c.ctas == 2 and (columns > rows) == (c.cn == 2):
+    if c.bm == 64 and c.ctas == 2 and wide == (c.cn == 2):
         return CROSSED
     return SQUARE if c.bm == 64 and c.cm == c.cn == 2 else SHARING[c.ctas][c.bm > 64]
 
 
 def asking(rows: int, columns: int, ragged: tuple[bool, bool]) -> float:
     """The microseconds that a CTA takes to ask for so many rows of 128 bytes of A, and of B, if some of them are ragged."""
-    costs = (RAGGED_ROW if each else ROW_OF_SECTORS for each in ragged)
-    return sum(count * cost for count, cost in zip((rows, columns), costs, strict=True)) if any(ragged) else 0
+    of_a, of_b = ragged
+    return rows * ASKED_ROW[of_a] + columns * ASKED_ROW[of_b] if of_a or of_b else 0
 
 
 def copying(c: Config, s: Sizes) -> float:
     """The microseconds that the copies of a CTA take for a step, if rows of A or B are ragged."""
-    rows, columns = (min(pair) for pair in zip((c.bm, c.bn), of_matrix(c, s), strict=True))
+    rows, columns = of_matrix(c, s)
+    rows, columns = min(c.bm, rows), min(c.bn, columns)
     ragged = s.ragged[::-1] if c.turned else s.ragged
     got = RAGGED_GOT * (rows * ragged[0] + columns * ragged[1]) if c.once else 0
     return max(asking(rows // c.cn, columns // c.cm, ragged), got)
 
 
+class Cost:
+    """What a tile costs, so far as no size decides it: worked out once, because a new size asks some hundred tiles.  `whole`: as of
+    `clocks_of_shared`; `bits`: of a result."""
+
+    def __init__(self, c: Config, whole: bool, bits: int):
+        self.c, self.turned, self.once, self.tall = c, c.turned, c.once, c.bm > 128
+        self.high, self.wide, self.at_once = c.bm * c.cm, c.bn * c.cn, CLUSTERS[c.ctas]  # of a cluster
+        longer, besides = SHALLOW if c.stages == 3 else (1, 0)
+        self.longer = longer
+        self.steps = [step_microseconds(c.bm, c.bn, whole, sharing(c, wide)) for wide in (False, True)]
+        stored = 0 if c.once else STORED * (c.bm / 64) * (c.bn / chunk_of(c.bn, bits)[0])
+        self.of_wave = WAVE[c.bm] + besides + stored + CLUSTER[c.ctas]
+        self.power = POWER * ((128 / c.bm + 256 / c.bn) / 2) ** READING
+        self.wasted = WASTED if not whole and c.bn % 64 else 1
+        self.start = START + FILL * (c.bm + c.bn)
+
+    def waves(self, s: Sizes) -> int:
+        rows, columns = (s.columns, s.m) if self.turned else (s.m, s.columns)
+        return -(-(-(-rows // self.high) * -(-columns // self.wide) * s.batch) // self.at_once)
+
+    def is_taken(self, s: Sizes, waves: int) -> bool:
+        """Whether a tile is one for such a product.  A cluster that has one tile is, where all of them run at once; there others are as quick as
+        those of more than 128 rows."""
+        alone = waves == 1 and s.plain and s.batch == 1 and s.steps >= LEAST_STEPS
+        return alone if self.once else not (alone and self.tall)
+
+    def microseconds(self, s: Sizes, waves: int) -> float:
+        """About."""
+        step = self.steps[s.m > s.columns if self.turned else s.columns > s.m]
+        if s.ragged[0] or s.ragged[1]:
+            step = max(step, copying(self.c, s))
+        computing = waves * (s.steps * step * self.longer + self.of_wave) + ONCE * self.once
+        return self.start + math.hypot(computing * (1 + self.power * s.dense) * self.wasted, s.reading)
+
+
+@functools.cache
+def cost_of(c: Config, whole: bool, bits: int) -> Cost:
+    return Cost(c, whole, bits)
+
+
+def cost_for(c: Config, s: Sizes) -> Cost:
+    return cost_of(c, s.a_k_major if c.turned else s.b_k_major, s.bits)
+
+
 def microseconds(c: Config, s: Sizes) -> float:
     """About."""
-    whole = s.a_k_major if c.turned else s.b_k_major
-    step = max(step_microseconds(c.bm, c.bn, whole, sharing(c, s)), copying(c, s))
-    longer, besides = SHALLOW if c.stages == 3 else (1, 0)
-    stored = 0 if c.once else STORED * (c.bm / 64) * (c.bn / chunk_of(c.bn, s.bits)[0])
-    of_wave = s.steps * step * longer + WAVE[c.bm] + besides + stored + CLUSTER[c.ctas]
-    computing = waves(c, s) * of_wave + ONCE * c.once
-    dense = min(1, 64 * s.steps * s.m * s.columns * s.batch / DENSE)
-    computing *= 1 + POWER * dense * ((128 / c.bm + 256 / c.bn) / 2) ** READING
-    if not whole and c.bn % 64:
-        computing *= WASTED
-    read = ROW * s.steps * (s.m + s.columns) + s.m * s.n * s.bits / 8
-    return START + FILL * (c.bm + c.bn) + math.hypot(computing, read * s.batch / BANDWIDTH)
+    cost = cost_for(c, s)
+    return cost.microseconds(s, cost.waves(s))
+
+
+def waves(c: Config, s: Sizes) -> int:
+    return cost_for(c, s).waves(s)
+
+
+def is_taken(c: Config, s: Sizes) -> bool:
+    cost = cost_for(c, s)
+    return cost.is_taken(s, cost.waves(s))
+
+
+@functools.cache
+def costs(a_k_major: bool, b_k_major: bool, bits: int, *rest) -> tuple[Cost, ...]:
+    """Those of `tiles`."""
+    found = tiles(a_k_major, b_k_major, bits, *rest)
+    return tuple(cost_of(c, a_k_major if c.turned else b_k_major, bits) for c in found)
 
 
 @functools.lru_cache(4096)
 def quickest(s: Sizes) -> tuple[Config, float]:
     """The tile that takes least, and how many microseconds about."""
-    legal = [c for c in tiles(*s.kinds) if is_taken(c, s)]
     turned = any(s.ragged)  # rows that are ragged are a little quicker as columns
-    costs = [microseconds(c, s) for c in legal]
-    place = min(range(len(legal)), key=lambda i: (costs[i], legal[i].turned != turned))
-    c, time = legal[place], costs[place]
+    best, time, widest = None, math.inf, math.inf
+    for cost in costs(*s.kinds):
+        waves = cost.waves(s)
+        if not cost.is_taken(s, waves):
+            continue
+        found = cost.microseconds(s, waves)
+        if found < time or (found == time and cost.turned == turned != best.turned):
+            best, time = cost, found
+        if cost.c == WIDEST:
+            widest = found
     # The widest reads least, and so takes least power.
-    if WIDEST in legal and (other := microseconds(WIDEST, s)) < EQUAL * time:
-        c, time = WIDEST, other
+    c, time = (WIDEST, widest) if widest < EQUAL * time else (best.c, time)
     return (replace(c, l2=RAGGED_READ) if turned else c), time
-
-
-def is_taken(c: Config, s: Sizes) -> bool:
-    """Whether a tile is one for such a product.  A cluster that has one tile is, where all of them run at once; there others are as quick as
-    those of more than 128 rows."""
-    alone = s.plain and s.batch == 1 and s.steps >= LEAST_STEPS and waves(c, s) == 1
-    return alone if c.once else not (alone and c.bm > 128)
 
 
 @functools.cache
