@@ -226,7 +226,7 @@ def microseconds_in_one(p: Problem) -> float:
         return quickest(sizes_of(p))[1]
     c = stream_for(p)
     steps, tiles = -(-p.k * p.dtype.bits // (8 * ROW * c.parts)), -(-p.n // c.bn) * c.parts
-    return STREAM + max(1, tiles / MULTIPROCESSORS) * steps * 2 * (c.lines + c.bn) / CLOCKS
+    return STREAM + max(1, tiles / MULTIPROCESSORS) * steps * (p.m + c.lines + 2 * c.bn) / CLOCKS
 
 
 def is_narrow(p: Problem) -> bool:
@@ -398,7 +398,14 @@ def tall_of(m: int, n: int, k: int, b_k_major: bool, unit: int) -> StreamConfig 
         return None
     deep = 1 if m > 64 else 2
     bn = unit * -(-n // (unit * CLUSTERS[parts]))
-    return StreamConfig.of(-(-m // 8) * 8, parts, bn, tall=True, deep=deep, late=True, ahead=2 // deep)
+    return StreamConfig.of(-(-m // 64) * 64, parts, bn, tall=True, deep=deep, late=True, ahead=2 // deep)
+
+
+def rows_of(m: int, unit: int = 8) -> int:
+    """The columns that wgmma has of a stream of m rows, a multiple of `unit`: few numbers of them, as each is a kernel, and copies bring no row more
+    than there is.  Above 64, other 16 take up to 2 % longer."""
+    unit = max(unit, 8 if m <= 16 else 32 if m <= 64 else 16)
+    return -(-m // unit) * unit
 
 
 def many_parts(tiles: int, k: int) -> int | None:
@@ -427,12 +434,11 @@ def stream_of(m: int, n: int, k: int, b_k_major: bool = True, unit: int = 8) -> 
     rows, tiles = max(8, 1 << (m - 1).bit_length()), -(-n // 64)
 
     def made(parts, bn, share=1, *more, **told):
-        each = max(16 if rows > 16 else 8, 8 * share)  # of rows: copies fill those outside of A slowly
-        return StreamConfig.of(-(-m // each) * each, parts, bn, share, *more, **told)
+        return StreamConfig.of(rows_of(m, 8 * share), parts, bn, share, *more, **told)
 
     if rows > 128:
         parts = 2 if 96 < 2 * tiles <= MULTIPROCESSORS else 3 if in_thirds(n) else 4
-        return StreamConfig.of(-(-m // 8) * 8, parts, 64, **LATE)
+        return StreamConfig.of(rows_of(m), parts, 64, **LATE)
     if n > 64 * MULTIPROCESSORS:
         once = n <= 128 * MULTIPROCESSORS
         if rows >= 64:
@@ -470,11 +476,10 @@ def scaled_stream_of(m: int, n: int, k: int) -> StreamConfig | None:
         cuts = {parts: 8 * -(-n // (8 * CLUSTERS[parts])) for parts in range(1, most + 1)}
         parts = next((parts for parts, bn in cuts.items() if bn >= 48), most)
         if cuts[parts] <= (72 if m > 64 else 112):
-            return StreamConfig.of(-(-m // 8) * 8, parts, cuts[parts], tall=True, **told)
+            return StreamConfig.of(-(-m // 64) * 64, parts, cuts[parts], tall=True, **told)
         if m > 64:
             return None
-    unit, tiles = 16 if m > 16 else 8, -(-n // 64)
-    rows = -(-m // unit) * unit
+    rows, tiles = rows_of(m), -(-n // 64)
     if tiles > 2 * MULTIPROCESSORS or m > 32:
         return StreamConfig.of(rows, 1, 128, **told)
     parts = next((parts for parts in range(most, 1, -1) if tiles <= CLUSTERS[parts]), 1)
@@ -532,8 +537,8 @@ def grouped_kernel(
         )
         c = with_beside(c, k * kind.bits // 8, epilogue)
         # A copy of A that fills the rows behind with zeros takes longer than that of B.
-        if not masked and t <= 56 and c.bm == 64:
-            c = replace(c, lines=-(-t // 8) * 8)
+        if not masked and t < c.bm == 64:
+            c = replace(c, few=True)
         if not b_k_major:  # of whose lines a tile has 128 to 512 bytes
             c = replace(c, l2="128B")
         return product_kernel(c, kind, True, b_k_major, out, epilogue=epilogue, grouped=True, masked=masked)

@@ -73,7 +73,6 @@ class Product:
         self.columns = c.bn // 2 if epilogue.gated else c.bn  # columns of C in a tile
         self.acc_type = s32 if a.dtype == s8 else f32
         self.stage_bytes = a.bytes + b.bytes
-        self.behind = (c.bm - c.lines) * ROW if c.lines else 0  # bytes of A in a stage that are not copied
         self.blocks = c.bm // 64 // c.consumers  # blocks of 64 rows that a consumer has
         self.chunk, self.swizzled = chunk_of(c.bn, out.bits)
         self.swizzled |= c.turned  # the parts of turned tiles are 128 bytes wide
@@ -195,7 +194,7 @@ class Product:
                 for part in range(c.consumers * (self.columns // self.chunk)):
                     ptx.mbarrier.init(self.arrived[part], 1)
             ptx.fence.mbarrier_init()
-        if self.behind:
+        if c.few:
             self.clear_behind(thread)
         if c.cm * c.cn > 1:
             ptx.cluster.sync()
@@ -204,12 +203,11 @@ class Product:
 
     def clear_behind(self, thread):
         """Zeros in the rows of A that are not copied."""
-        zero, words = reg.scalar(b32, init=0), self.behind // WORD
-        for first in range(0, words, self.threads):
-            to = address(self.ring) + (self.a.lines * ROW) + (thread + first) * WORD
+        zero, rows = reg.scalar(b32, init=0), ptx.param(u32, "M")
+        to, words = address(self.ring) + rows * ROW, (self.c.bm - rows) * (ROW // WORD)
+        for at in ptx.range_(thread, words, self.threads, dtype=u32):
             for stage in range(self.c.stages):
-                there = ptx.addr(to, stage * self.stage_bytes)
-                ptx.inst.st.shared.v4.b32(there, [zero] * 4, pred=thread + first < words)
+                ptx.inst.st.shared.v4.b32(ptx.addr(to + at * WORD, stage * self.stage_bytes), [zero] * 4)
         ptx.fence.proxy_async_shared_cta()
 
     def tiles(self, role: str) -> Tiles:
@@ -238,6 +236,7 @@ class Product:
         shared_a = mask(((1 << c.cn * c.cm) - 1) // ((1 << c.cm) - 1), tiles.rm) if c.cn > 1 else None
         shared_b = mask((1 << c.cm) - 1, tiles.rn * c.cm) if c.cm > 1 else None
         step = reg.scalar(s32, init=-self.a.bk if c.swing else self.a.bk)
+        copied_bytes = ptx.param(u32, "M") * ROW + self.b.bytes if c.few else self.stage_bytes
         last = self.whole_steps * self.a.bk - (4 - c.tail) * (self.a.bk // 4) if c.tail else None
         hints = [None, None]
         if c.ahead:
@@ -264,7 +263,7 @@ class Product:
                     ptx.inst.selp.b32(bytes_, self.stage_bytes, self.stage_bytes - HALF * ROW, lower)
                     ptx.mbarrier.arrive_expect_tx(full, bytes_)
                 else:
-                    ptx.mbarrier.arrive_expect_tx(full, self.stage_bytes - self.behind)
+                    ptx.mbarrier.arrive_expect_tx(full, copied_bytes)
                 to = base + ring.stage * self.stage_bytes
                 of_b = expert if self.grouped else batch
                 for operand, tensor_map, rank, offset, start, multicast, hint in (
@@ -542,15 +541,15 @@ def product_kernel(
     """
     bk = ROW * 8 // dtype.bits
     pieces = 2 if grouped and halves_tiles(c, masked, epilogue) and c.cn == 1 else 1
-    a = Operand(dtype, a_k_major, c.bm, c.cn, bk, pieces=pieces, lines=c.lines)
+    a = Operand(dtype, a_k_major, c.bm, c.cn, bk, pieces=pieces)
     b = Operand(dtype, b_k_major, c.bn, c.cm, bk, epilogue.gated)
     if c.turned:
         if out.bits != 16 or grouped or epilogue != NOTHING:
             raise ValueError(f"{c}: turned, a product has values of 16 bits, and no groups or epilogue")
         a, b = (replace(b, rows=c.bm, share=c.cn), replace(a, rows=c.bn, share=c.cm))
-    if c.lines and (not grouped or c.bm != 64 or c.ctas > 1 or c.lines % 8):
+    if c.few and (not grouped or c.bm != 64 or c.ctas > 1):
         raise ValueError(
-            f"{c}: a part of a tile's rows, a multiple of 8, is copied of groups, whose tiles have 64 rows, without clusters"
+            f"{c}: a part of a tile's rows is copied of groups, whose tiles have 64 rows, without clusters"
         )
     if parted and (a_k_major or b_k_major or c.ctas > 1 or c.swing or epilogue != NOTHING):
         raise ValueError(f"{c}: groups of lines of K want A (K, M), B (K, N), and no clusters or swing")

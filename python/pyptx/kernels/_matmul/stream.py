@@ -39,7 +39,7 @@ BATCH = 4  # quads of the result that are loaded before the first is stored
 
 @dataclass(frozen=True)
 class StreamConfig:
-    """`rows`: of A, a multiple of 8; `parts`: of K, and `share`: neighbours that share A, whose product is the CTAs of a cluster; `bn`: columns of
+    """`rows`: of A, at the most, a multiple of 8; `parts`: of K, and `share`: neighbours that share A, whose product is the CTAs of a cluster; `bn`: columns of
     B of a CTA; `tall`: whether wgmma multiplies 64 rows of A, else 64 columns of B, at a time; `stages`: of `deep` times 128 bytes of K; `late`: the next kernel may begin when the last stage of a tile is asked for, else
     with this one; `ahead`: stages of B that go to L2 before the kernel ahead has ended; `scaled`: whether operands have scales of blocks."""
 
@@ -71,8 +71,13 @@ class StreamConfig:
 
     @property
     def lines(self) -> int:
-        """Rows of A in a stage: of a tall stream, zeros behind the others."""
+        """Rows of A that a stage has room for."""
         return -(-self.rows // 64) * 64 if self.tall else self.rows
+
+    @property
+    def exact(self) -> bool:
+        """Whether copies bring the rows that there are, and zeros lie behind them; of CTAs that share A, each copies as many rows as the others."""
+        return self.share == 1
 
     @property
     def consumers(self) -> int:
@@ -137,7 +142,6 @@ class Stream:
         self.turned, self.sum_type = turned, s32 if a.dtype == s8 else f32
         self.block_of_a = c.lines * ROW
         self.stage_bytes = c.deep * (self.block_of_a + b.bytes)
-        self.copied_bytes = c.deep * (a.bytes + b.bytes)  # of a stage
         self.bk = c.deep * a.bk
         self.slots = ScaleSlots(c) if c.scaled else None
 
@@ -206,7 +210,7 @@ class Stream:
             if c.parts > 1:
                 ptx.mbarrier.init(self.landed[0], 1)
             ptx.fence.mbarrier_init()
-        if c.lines > c.rows:
+        if c.exact:
             self.clear(thread)
         if c.share > 1:
             ptx.cluster.sync()
@@ -217,15 +221,21 @@ class Stream:
 
     def clear(self, thread):
         """Zeros in the lines of A that are not copied, a word of each block in a thread's turn."""
-        c, zero = self.c, reg.scalar(b32, init=0)
-        words = (c.lines - c.rows) * ROW // WORD
-        for first in range(0, words, c.threads):
-            at = thread + first
-            to = address(self.ring) + (c.deep * self.b.bytes + c.rows * ROW) + at * WORD
+        c, zero, m = self.c, reg.scalar(b32, init=0), ptx.param(u32, "M")
+        to = address(self.ring) + (c.deep * self.b.bytes) + m * ROW
+        for at in ptx.range_(thread, (c.lines - m) * (ROW // WORD), c.threads, dtype=u32):
             for stage, block in itertools.product(range(c.stages), range(c.deep)):
-                there = ptx.addr(to, stage * self.stage_bytes + block * self.block_of_a)
-                ptx.inst.st.shared.v4.b32(there, [zero] * 4, pred=at < words)
+                there = ptx.addr(to + at * WORD, stage * self.stage_bytes + block * self.block_of_a)
+                ptx.inst.st.shared.v4.b32(there, [zero] * 4)
         ptx.fence.proxy_async_shared_cta()
+
+    @property
+    def copied_bytes(self):
+        """Those of a stage: a number, or a register."""
+        c = self.c
+        if not c.exact:
+            return c.deep * (self.a.bytes + self.b.bytes)
+        return ptx.param(u32, "M") * (c.deep * ROW) + c.deep * self.b.bytes
 
     def tiles(self):
         """A loop over the cluster's tiles: yields the first column of this CTA's part."""
@@ -260,6 +270,7 @@ class Stream:
         if c.rows <= 128:
             hint = reg.scalar(u64)
             ptx.inst.createpolicy.fractional.L2__evict_first.b64(hint)
+        copied_bytes = self.copied_bytes
         for column in self.tiles():
             k = copied(self.first * self.bk)
             for step in ptx.range_(self.first, self.last, dtype=u32):
@@ -268,7 +279,7 @@ class Stream:
                         ptx.griddepcontrol.launch_dependents()
                 full = self.full[ring.stage]
                 ptx.mbarrier.wait(self.empty[ring.stage], ring.parity ^ 1)
-                ptx.mbarrier.arrive_expect_tx(full, self.copied_bytes)
+                ptx.mbarrier.arrive_expect_tx(full, copied_bytes)
                 to = base + ring.stage * self.stage_bytes
                 for block in range(c.deep):
                     for at, where in self.copies_of_b(column, k):
@@ -528,7 +539,11 @@ def stream_kernel(
         return ((min(tiles, most) if most else tiles) * ctas, 1, 1)
 
     return kernel(
-        in_specs=(a.tile((), "M", "128B"), b.tile((), "N", "64B" if is_read_once else "256B"), *more.values()),
+        in_specs=(
+            a.tile((), "M", "128B", "M" if c.exact else None),
+            b.tile((), "N", "64B" if is_read_once else "256B"),
+            *more.values(),
+        ),
         out_specs=(Tile(*("NM" if turned else "MN"), out, align=8 if whole else 0),),
         raw_params=[("u32", name) for name in ("M", "N", "K")],
         grid=grid,

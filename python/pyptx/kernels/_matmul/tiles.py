@@ -46,7 +46,7 @@ class Config:
     once: whether each cluster has one tile, which is staged where its stages were, so that there is room for more of these.
     tail: how many 32 bytes of K the last step has, of a K of more than 128 bytes; 0: four.  Its stage begins so much earlier, as bytes outside
         of a matrix take ten times as long to copy, and what the step before had is not multiplied again.
-    lines: how many rows of A are copied, if there are fewer than a tile has.  The others are zeros.
+    few: whether A has fewer rows than a tile.  Copies bring those, and zeros lie behind them.
     """
 
     bm: int = 128
@@ -65,7 +65,7 @@ class Config:
     beside: int = 4
     once: bool = False
     tail: int = 0
-    lines: int = 0
+    few: bool = False
 
     @property
     def ctas(self) -> int:
@@ -86,12 +86,11 @@ class Operand:
         False  # whether half of the rows are gates and the other half, N rows further, the ups that belong to them
     )
     pieces: int = 1  # copies of a CTA's part of the rows, if K is contiguous
-    lines: int = 0  # rows that are copied, if not all
 
     @property
     def block(self) -> int:
         """Rows of one copy; 128 bytes of them if rows (M or N) are contiguous."""
-        return self.lines or self.rows // (self.share * self.pieces) if self.k_major else ROW * 8 // self.dtype.bits
+        return self.rows // (self.share * self.pieces) if self.k_major else ROW * 8 // self.dtype.bits
 
     @property
     def bytes(self) -> int:
@@ -111,10 +110,11 @@ class Operand:
         rows = self.rows // self.share
         return (rows, 0, rows * ROW) if self.k_major else (0, self.box[0], self.box[0] * ROW)
 
-    def tile(self, batch: tuple, size: str, l2: str = "256B") -> Tile:
+    def tile(self, batch: tuple, size: str, l2: str = "256B", rows: str | None = None) -> Tile:
+        """`rows`: the size that is the number of rows of a box, if it is not `block`."""
         size = (2, size) if self.halves else (size,)
         shape = (*size, "K") if self.k_major else ("K", *size)
-        box = (1,) * len(batch) + self.box
+        box = (1,) * len(batch) + ((rows, self.bk) if rows else self.box)
         # The copy rounds f32 to tf32.
         read_as = tf32 if self.dtype == f32 else None
         return Tile(
@@ -127,7 +127,7 @@ class Operand:
 
     def copies(self):
         """(first row, first byte) of each copy of a CTA's part of the tile."""
-        rows = self.lines or (self.rows // self.share if self.k_major else self.rows)
+        rows = self.rows // self.share if self.k_major else self.rows
         return [(at, at * ROW) for at in range(0, rows, self.block)]
 
     def where(self, first, at: int, k):
@@ -314,7 +314,11 @@ def kernel_of_tiles(body, name: str, at_once: int, threads: int, lines: int, arc
     if body.residual_copied:
         more["RESIDUAL"] = Tile(*batch, "M", "N", epilogue.residual, tma_box=box, tma_swizzle=swizzle)
     return kernel(
-        in_specs=(a.tile(each, "M", c.l2), b.tile(("E",) if grouped else each, "N", c.l2), *more.values()),
+        in_specs=(
+            a.tile(each, "M", c.l2, "M" if c.few else None),
+            b.tile(("E",) if grouped else each, "N", c.l2),
+            *more.values(),
+        ),
         out_specs=(
             Tile(*batch, "M", "N", body.out, packed=grouped, whole=not grouped, tma_box=box, tma_swizzle=swizzle),
         ),
