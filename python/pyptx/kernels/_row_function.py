@@ -226,8 +226,8 @@ class RowFunction(_core.Choice):
 
     def _columns(self, tensors, recorded: bool) -> int:
         """The columns of the rows that the kernel is given: those of the tensors or, where elements do not depend on others and vectors do not divide
-        rows, or they are short, or matrices are small, of others that the same memory has: a power of two, or as few rows of the tensors as
-        have a multiple of eight, doubled while that is short.  So there are few kernels for all numbers of rows.
+        rows, or they are short, or matrices are small, of others that the same memory has: a power of two, or what divides eight rows of the
+        tensors, times one.  So there are few kernels for all numbers of rows.
         `recorded`: whether autograd records the call, which is remembered if the kernel has its tensors."""
         shape = tensors[0].shape
         columns = shape[-1]
@@ -242,10 +242,10 @@ class RowFunction(_core.Choice):
             return columns
         if (power := math.gcd(size, JOINED)) >= 8 * SHORT:
             return power
-        some = math.lcm(columns, 8)
-        while some < SHORT and size % (2 * some) == 0:
+        some = longest_part(columns)
+        while 2 * some <= JOINED and size % (2 * some) == 0:
             some *= 2
-        return some if size % some == 0 else columns
+        return some if some >= SHORT and size % some == 0 else columns
 
     def _lies(self, tensors, out, recorded: bool) -> str:
         """ "apart", of tensors whose rows kernels find where they lie; "packed", of tensors of more than two dimensions whose gradient may lie
@@ -294,6 +294,13 @@ class RowFunction(_core.Choice):
 
 _core.show_call(RowFunction, RowFunction._choose)  # to torch.compile
 FUNCTIONS: dict[str, RowFunction] = {}
+
+
+@functools.lru_cache(4096)
+def longest_part(columns: int) -> int:
+    """The largest multiple of eight, up to JOINED, that divides all rows which begin with a multiple of eight elements."""
+    whole = math.lcm(columns, 8)
+    return next(each for each in range(JOINED, 0, -8) if whole % each == 0)
 
 
 @constant_for_compiler
