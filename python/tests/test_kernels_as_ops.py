@@ -237,3 +237,17 @@ def test_gradients_of_what_all_devices_have_are_added_up(name, jax):
     spread = jax.jit(jax.shard_map(slope, mesh=mesh, in_specs=(spec(), spec("rows")), out_specs=spec()))
     for got, wanted in zip(spread(constants, numbers()), slope(constants, numbers()), strict=True):
         near(got, wanted)
+
+
+def test_a_compiled_call_compares_no_names():
+    """Which only messages name: each would be a guard, which every call of the compiled function checks."""
+    from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+
+    def function(x, w):
+        return kernels.rms_norm(kernels.swiglu(x, x), w)
+
+    x, w = torch.randn(3, 64), torch.randn(64)
+    torch.compile(function, backend="eager", fullgraph=True)(x, w)
+    (entry,) = _debug_get_cache_entry_list(function.__code__)
+    guards = [line.partition("#")[0] for line in str(entry.guard_manager).splitlines() if "_MATCH" in line]
+    assert guards and not any(".names" in line or "input_names" in line for line in guards)

@@ -15,15 +15,16 @@ def check_arrays(name: str, names, tensors, out, rows: int, needed: int | None =
     for position, each in enumerate((*tensors, out)):
         if each is None and (position >= (rows if needed is None else needed) or position == len(tensors)):
             continue
-        which = "out" if position == len(tensors) else f"`{names[position]}`"
+        wrong = None
         if is_loose(each):
-            raise LaunchTypeError(
-                f"{name}: {which} is no dense tensor: .to_dense(), or torch.nested's .to_padded_tensor()"
-            )
-        if not (hasattr(each, "dtype") and hasattr(each, "shape")):
-            raise LaunchTypeError(f"{name}: {which} is {type(each).__name__}, not an array")
-        if position < rows and len(each.shape) == 0:
-            raise LaunchTypeError(f"{name}: {which} has no dimension, and so no rows")
+            wrong = "is no dense tensor: .to_dense(), or torch.nested's .to_padded_tensor()"
+        elif not (hasattr(each, "dtype") and hasattr(each, "shape")):
+            wrong = f"is {type(each).__name__}, not an array"
+        elif position < rows and len(each.shape) == 0:
+            wrong = "has no dimension, and so no rows"
+        if wrong is not None:  # names that are read are compared at each call that torch.compile has compiled
+            which = "out" if position == len(tensors) else f"`{names[position]}`"
+            raise LaunchTypeError(f"{name}: {which} {wrong}")
 
 
 def rank_of(name: str, which: str, array) -> int:

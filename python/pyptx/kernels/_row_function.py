@@ -154,7 +154,7 @@ class RowFunction(_core.Choice):
         # A default is a number of the program to torch.compile(dynamic=True); the kernel's own is a constant.
         named = {key: value for key, value in options.items() if value != self.defaults[key]}
         if traced:
-            return self._run(self._for_compiler(dtypes, wide, out is None), tensors, out, named, traced)
+            return self._run(self._for_compiler(dtypes, wide, out is None), tensors, out, named, traced, None)
         if out is not None:
             check_type_of_out(self.called, self.run_for(dtypes, wide, False), out)
         recorded = out is None and _core.are_recorded(tuple([each for each in tensors if each is not None]))
