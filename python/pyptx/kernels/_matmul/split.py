@@ -226,26 +226,26 @@ def shares_of(parts: int) -> tuple[int, int]:
 
 @functools.cache
 def sums_kernel(shares: int, each: int, batched: bool, out: PtxType, epilogue: Epilogue = NOTHING):
-    """The kernel from what the first one leaves, and the epilogue's tensors, to C (M, N).  A CTA's threads have neighbours of a block of 64 rows;
-    where there are many parts, threads further on have others of the same values.  `shares`, `each`: as of `shares_of`."""
+    """The kernel from what the first one leaves, and the epilogue's tensors, to C (M, N).  A CTA's threads have neighbours of a block of 64 rows,
+    and the next CTA the same ones of the next 64; where there are many parts, threads further on have others of the same values.  `shares`, `each`: as of `shares_of`."""
     side, lead = SUMS_THREADS // shares, ("L",) * batched
     across, tensors = WARPGROUP // side or 1, epilogue.tiles(lead)
     groups = max(1, side // WARPGROUP)  # of a CTA
 
     def grid(R, G, L=1):
-        return (-(-G // groups) * across, R, L)
+        return (R, -(-G // groups) * across, L)
 
     def split_sums(PARTS, C, **more):
         parts, to = ptx.global_ptrs(PARTS, C)
         m, n, count, blocks, width = (ptx.param(u32, name) for name in ("M", "N", "P", "R", "G"))
         finisher = Finisher(epilogue, more, n, True, out)
-        thread, x, y = (
+        thread, of_rows, some = (
             reg.from_(each(), u32) for each in (ptx.special.tid.x, ptx.special.ctaid.x, ptx.special.ctaid.y)
         )
-        share, number, block, matrix = thread >> (side.bit_length() - 1), x * side + (thread & (side - 1)), y, None
+        share, number, block = thread >> (side.bit_length() - 1), some * side + (thread & (side - 1)), of_rows
+        matrix = reg.from_(ptx.special.ctaid.z(), u32) if batched else None
         if batched:
-            matrix = reg.from_(ptx.special.ctaid.z(), u32)
-            block, blocks = matrix * blocks + block, ptx.param(u32, "L") * blocks
+            block, blocks = matrix * blocks + of_rows, ptx.param(u32, "L") * blocks
         begin, end = (((share + more) * count) >> (shares.bit_length() - 1) for more in range(2))
         pitch = blocks * width
         at = parts + wide_product(begin * pitch + block * width, BLOCK) + wide_product(number, WORD)
@@ -262,7 +262,7 @@ def sums_kernel(shares: int, each: int, batched: bool, out: PtxType, epilogue: E
         if shares > 1:
             sums = over_shares(sums, thread, share, shares)
         with ptx.if_((share == 0) & inside):
-            store(sums, y, number, matrix, (m, n), to, out, finisher)
+            store(sums, of_rows, number, matrix, (m, n), to, out, finisher)
         ptx.ret()
 
     return kernel(
