@@ -251,3 +251,21 @@ def test_a_compiled_call_compares_no_names():
     (entry,) = _debug_get_cache_entry_list(function.__code__)
     guards = [line.partition("#")[0] for line in str(entry.guard_manager).splitlines() if "_MATCH" in line]
     assert guards and not any(".names" in line or "input_names" in line for line in guards)
+
+
+def test_calls_without_gradients_make_no_op(monkeypatch):
+    """Which takes longer than the rest of a first call."""
+    from pyptx.frameworks.differentiable import DifferentiableKernel
+    from pyptx.kernels.softmax import SOFTMAX
+
+    made, make = [], DifferentiableKernel._make_torch
+    monkeypatch.setattr(DifferentiableKernel, "_make_torch", lambda self: made.append(self) or make(self))
+    SOFTMAX[0].run_for.cache_clear()
+    x = torch.randn(3, 70)
+    for given in (x, x.view(1, 3, 70), x.T, torch.randn(2, 70, 3).mT):  # packed, in rows, apart
+        kernels.softmax(given)
+    with torch.no_grad():
+        kernels.softmax(x.clone().requires_grad_())
+    assert not made
+    torch.autograd.grad(kernels.softmax(x.requires_grad_()).sum(), x)
+    assert made

@@ -157,11 +157,14 @@ class RowFunction(_core.Choice):
             return self._run(self._for_compiler(dtypes, wide, out is None), tensors, out, named, traced, None)
         if out is not None:
             check_type_of_out(self.called, self.run_for(dtypes, wide, False), out)
-        recorded = out is None and _core.are_recorded(tuple([each for each in tensors if each is not None]))
+        there = tuple([each for each in tensors if each is not None])
+        recorded = out is None and _core.are_recorded(there)
+        # To make an op with its backward takes a tenth of a second, which a process that asks for no gradients need not wait for.
+        differentiable = out is None and not _core.are_plain(there)
         if way := self._lies(tensors, out, recorded):
-            call = functools.partial(self._run_apart, way, dtypes, wide, tensors, out, named)
+            call = functools.partial(self._run_apart, way, dtypes, wide, differentiable, tensors, out, named)
         else:
-            run = self.run_for(dtypes, wide, out is None, "", 0, self._are_few(tensors[0].shape))
+            run = self.run_for(dtypes, wide, differentiable, "", 0, self._are_few(tensors[0].shape))
             call = functools.partial(self._run, run, tensors, out, named)
         if recorded:
             return call(keep=functools.partial(self._keep, tensors, given))
@@ -257,7 +260,7 @@ class RowFunction(_core.Choice):
             return "apart"
         return "packed" if recorded and len(shape) > 2 and can_lie_apart(shape) else ""
 
-    def _run_apart(self, way: str, dtypes, wide: bool, tensors, out, named: dict, keep=None):
+    def _run_apart(self, way: str, dtypes, wide: bool, differentiable: bool, tensors, out, named: dict, keep=None):
         """What `_run` does, for tensors that lie so; the kernels have their leading dimensions."""
         matrices = [(laid if way == "apart" else packed)(each) for each in tensors[: self.rows]]
         others = [
@@ -267,7 +270,7 @@ class RowFunction(_core.Choice):
         place = out
         if out is not None and not (in_place(out) and all(has_memory_apart(out, each) for each in given)):
             place = None
-        run = self.run_for(dtypes, wide, out is None, way, len(matrices[0].shape))
+        run = self.run_for(dtypes, wide, differentiable, way, len(matrices[0].shape))
         scalars = scalars_of(getattr(run, "forward_kernel", run), given, () if place is None else (place,), **named)
         named = named | scalars
         if keep is not None:
