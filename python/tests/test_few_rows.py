@@ -283,6 +283,29 @@ def test_few_rows_of_a_batch_of_f32_take_b_as_it_lies():
     assert (made - wanted).norm() < 1e-4 * wanted.norm()
 
 
+@pytest.mark.parametrize(
+    ("m", "c"),
+    [
+        (5, StreamConfig.of(8, 2, 64, 1, 2)),
+        (33, StreamConfig.of(64, 2, 64, deep=2, late=True, ahead=1)),
+        (40, StreamConfig.of(64, 3, 48, tall=True, deep=2)),
+        (70, StreamConfig.of(128, 2, 48, tall=True)),
+        (129, StreamConfig.of(144, 2, 64, late=True, ahead=2)),
+    ],
+    ids=str,
+)
+def test_a_stream_copies_the_rows_that_there_are(m, c):
+    """Of CTAs that share A, each copies as many as the others."""
+    a, b = torch.randn(m, 264).bfloat16(), torch.randn(200, 264).bfloat16()
+    kernel = stream_kernel(c, bf16)
+    with pyptx.simulator(check="all"):
+        made = kernel(a, b)
+    wanted = a.double() @ b.double().mT
+    assert (made - wanted).norm() < 5e-3 * wanted.norm()
+    assert kernel.in_specs[0].tma_box[0] == "M"
+    assert stream_kernel(StreamConfig.of(64, 1, 128, 4), bf16).in_specs[0].tma_box[0] == 16
+
+
 def test_l2_reads_no_more_of_weights_than_is_copied():
     """That of more rows may stay there; of B (E, K, N) a tile has few bytes of a line."""
     assert stream_kernel(stream_of(16, 4096, 4096), bf16).in_specs[1].tma_l2 == "64B"
