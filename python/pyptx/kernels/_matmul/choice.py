@@ -301,15 +301,15 @@ def once_of(p: Problem) -> Config | None:
 
 
 def inside(c: Config, p: Problem) -> Config:
-    """The configuration with `Config.inside`, if a tile would be moved, or the tile is none of whose multiples sizes often are: there is one kernel
-    of it, which takes up to 0.5 % longer where none is moved.  Where K is not the innermost dimension of A or B, copies begin at a multiple of 16 bytes along M or N."""
-    sizes, tile = (p.n, p.m) if c.turned else (p.m, p.n), (c.bm, c.bn)
-    steps = (c.bm * c.cm, c.bn * c.cn)
-    moved = any(size > of_tile and size % step for size, of_tile, step in zip(sizes, tile, steps, strict=True))
+    """The configuration with `Config.inside`, if the matrix is as large as a tile and some cluster would reach beyond it: by more than 7 rows it is
+    quicker; by fewer it is the kernel of sizes beside this one, which need not be assembled twice.  Where
+    K is not the innermost dimension of A or B, copies begin at a multiple of 16 bytes along M or N."""
+    sizes = (p.n, p.m) if c.turned else (p.m, p.n)
+    behind = max(-size % tile for size, tile in zip(sizes, (c.bm * c.cm, c.bn * c.cn), strict=True))
+    small = any(size < tile for size, tile in zip(sizes, (c.bm, c.bn), strict=True))
     innermost = [size for size, k_major in ((p.m, p.a_k_major), (p.n, p.b_k_major)) if not k_major]
     odd = any(size * p.dtype.bits % 128 for size in innermost)
-    common = c.bn % 64 == 0
-    return c if odd or (common and not moved) or p.epilogue.gated or p.pitched else replace(c, inside=True)
+    return c if small or odd or not behind or p.epilogue.gated or p.pitched else replace(c, inside=True)
 
 
 # With scales of blocks there are three sets of accumulators, and K is walked in one direction only.  Two CTAs share their rows of A.

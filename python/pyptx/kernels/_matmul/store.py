@@ -300,7 +300,7 @@ class Store:
             here, at = first[0] + line, first[1] + word * (WORD // size)
             to = reg.scalar(u64)
             ptx.inst.mul.wide.u32(to, here if self.batch is None else self.batch * m + here, n)
-            mine = (here >= own[0]) & (at >= own[1]) & (here < m) & (at < n)
+            mine = (here >= own[0]) & (at >= own[1])
             ptx.inst.st.global_.v4.b32(ptx.addr(product.pointer + (to + at) * size), values, pred=mine)
 
     @property

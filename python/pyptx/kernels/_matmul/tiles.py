@@ -37,7 +37,7 @@ class Config:
     overlap: whether a tile is stored during the next one.
     swing: whether every other tile goes through K backwards, because what was read last is still in L2.
     turned: whether wgmma takes the columns of B as its rows; bm and cm count those.  The tile of C^T is stored as one of C.
-    inside: whether the last tile of a row or column of tiles is moved back so that it ends with the matrix, if that is as large as a
+    inside: whether the last tile of a row or column of tiles is moved back so that it ends with the matrix, which has to be as large as a
         tile.  A copy needs some 12 clocks to fill a row outside the matrix with zeros, ten times what a row inside takes.  Where the tile
         overlaps the one before, that one stores.
     l2: how much L2 reads at a time.
@@ -199,14 +199,11 @@ class Tiles:
             yield self.moved(place) if self.c.inside else place
 
     def moved(self, place: Place) -> Place:
-        """The place moved back so that the tile ends with the matrix, or begins with one that is smaller."""
-        moved = []
-        for at, size, of_tile in ((place.row, self.rows, self.c.bm), (place.column, self.width, self.columns)):
-            last, to = reg.scalar(u32), reg.scalar(u32)
-            ptx.inst.max.u32(last, ptx.param(u32, size), of_tile)
-            ptx.inst.min.u32(to, at, last - of_tile)
-            moved.append(to)
-        return place._replace(row=moved[0], column=moved[1], own=(place.row, place.column))
+        """The place moved back so that the tile ends with the matrix."""
+        row, column = reg.scalar(u32), reg.scalar(u32)
+        ptx.inst.min.u32(row, place.row, ptx.param(u32, self.rows) - self.c.bm)
+        ptx.inst.min.u32(column, place.column, ptx.param(u32, self.width) - self.columns)
+        return place._replace(row=row, column=column, own=(place.row, place.column))
 
     def place(self, t, down):
         """(first row, first column) of this CTA's part of tile t of a matrix that is `down` tiles high."""
