@@ -40,25 +40,3 @@ def launches_of(call) -> set:
         call()
     assert {report.code for report in run.reports} == {BUDGET_USED_UP}
     return set(launches)
-
-
-@contextlib.contextmanager
-def specialised():
-    """A dictionary that fills with the specialisations that calls choose meanwhile, by their identity.  Nothing runs: results are whatever was there."""
-    found = {}
-
-    def nothing(arrays, values, out, stream, makers):
-        made = tuple(make(*given) for make, given in makers) if out is None else out
-        return made[0] if isinstance(made, tuple) and len(made) == 1 else made
-
-    def noting(self, sizes, device):
-        found[id(self)] = self
-        self.record(sizes)
-        return nothing
-
-    _core.keep_calls(True)  # no call is made without Python
-    try:
-        with mock.patch.object(Specialisation, "plan", noting), mock.patch.object(_core, "remember"):
-            yield found
-    finally:
-        kept.watch_calls()

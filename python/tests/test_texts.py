@@ -7,10 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: no torch")
 
-from launches import specialised  # noqa: E402
-
 from pyptx import kernels  # noqa: E402
 from pyptx.kernels._matmul import calls_in_torch  # noqa: E402
+from pyptx.launch.ahead import met_by  # noqa: E402
 
 E4M3 = torch.float8_e4m3fn
 # All up to 128, then ever larger steps: 400 numbers up to 16,384.
@@ -145,8 +144,7 @@ FUNCTIONS = {
 def test_few_texts_for_many_sizes(name):
     call, sizes, most = FUNCTIONS[name]
     calls_in_torch.CALLS.clear()
-    with kernels.simulated_target("sm_90a"), specialised() as found:
-        for size in sizes:
-            call(size)
-    texts = {each.text() for each in found.values()}
+    with kernels.simulated_target("sm_90a"):
+        met = met_by(lambda: [call(size) for size in sizes])
+    texts = {each.text() for each in met}
     assert 0 < len(texts) <= most
