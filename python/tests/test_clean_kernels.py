@@ -65,7 +65,7 @@ def stream(m: int, k: int, *config, **more):
 def fp8_blocks():
     """By tiles whose warpgroups take turns: each scales while the other multiplies."""
     a, b = (half(rows, 512).to(torch.float8_e4m3fn) for rows in (136, 136))
-    config = Config(128, 160, 3, overlap=False, swing=False)
+    config = Config(128, 160, 3, swing=False)
     product_kernel(config, e4m3, epilogue=Epilogue(scales="block"))(a, b, torch.ones(4, 136), torch.ones(4, 2))
 
 

@@ -147,7 +147,10 @@ def blocks_of(rows: int, k: int, size: int, *lead: int):
     return data, factors, data.double() * wide[..., :rows, :k]
 
 
-@pytest.mark.parametrize("c", [Config(128, 128, 3, swing=False), Config(128, 160, 3, overlap=False, swing=False), Config(128, 128, 3, cn=2, swing=False)], ids=str)  # fmt: skip
+@pytest.mark.parametrize("c", [
+    Config(128, 128, 3, swing=False), Config(128, 128, 3, cn=2, swing=False), Config(128, 160, 3, swing=False), Config(128, 192, 3, cn=2),
+    Config(128, 256, 3), Config(128, 256, 2, group=2, swing=False),
+], ids=str)  # fmt: skip
 @pytest.mark.parametrize("k", [64, 208, 272, 528])
 def test_products_with_scales_of_blocks(c, k, monkeypatch):
     (a, one, wide), (b, two, columns) = blocks_of(264, k, 1), blocks_of(2 * c.bn * c.cn + 24, k, 128)
@@ -158,9 +161,10 @@ def test_products_with_scales_of_blocks(c, k, monkeypatch):
 
 @pytest.mark.parametrize("k", [64, 208, 528])
 @pytest.mark.parametrize("finished", [False, True])
-def test_finished_products_with_scales_of_blocks(finished, k, monkeypatch):
+@pytest.mark.parametrize("c", [Config(128, 128, 3, swing=False), Config(128, 256, 3)], ids=str)
+def test_finished_products_with_scales_of_blocks(c, finished, k, monkeypatch):
     """With a bias and a residual, or with gates."""
-    m, n, c = 264, 280 if finished else 192, Config(128, 128, 3, swing=False)
+    m, n = 264, 280 if finished else 3 * c.bn // 2
     (a, one, wide), (b, two, columns) = blocks_of(m, k, 1), blocks_of(n if finished else 2 * n, k, 128)
     more = {"bias": bf16, "residual": bf16} if finished else {"activation": "swiglu"}
     kernel = hopper_kernel(monkeypatch, c, 1, e4m3, epilogue=Epilogue(scales="block", **more))
@@ -173,10 +177,11 @@ def test_finished_products_with_scales_of_blocks(finished, k, monkeypatch):
     assert distance(got, wanted) < 5e-3
 
 
-@pytest.mark.parametrize("cn", [1, 2])
+@pytest.mark.parametrize("c", [
+    Config(128, 128, 3, swing=False), Config(128, 128, 3, cn=2, swing=False), Config(128, 192, 3, swing=False), Config(128, 256, 3),
+], ids=str)  # fmt: skip
 @pytest.mark.parametrize("masked", [False, True])
-def test_groups_with_scales_of_blocks(masked, cn, monkeypatch):
-    c = Config(128, 128, 3, cn=cn, swing=False)
+def test_groups_with_scales_of_blocks(masked, c, monkeypatch):
     (a, one, wide), (b, two, columns) = blocks_of(900, 272, 1), blocks_of(256, 272, 128, 3)
     told = (0, 300, 50) if masked else (0, 333, 860)
     kernel = hopper_kernel(monkeypatch, c, 1, e4m3, epilogue=Epilogue(scales="block"), grouped=True, masked=masked)

@@ -238,12 +238,10 @@ def test_groups_of_lines(size):
             start = end
 
 
-@pytest.mark.parametrize("size", [(128, 160, 4), (128, 192, 4)], ids=str)
+@pytest.mark.parametrize("size", [(128, 160, 4), (128, 192, 4), (128, 256, 4)], ids=str)
 def test_scales_of_blocks_for_wide_tiles(size):
-    for more in ({}, {"cn": 2}):
-        kernel = product_kernel(
-            Config(*size, overlap=False, swing=False, **more), e4m3, epilogue=Epilogue(scales="block")
-        )
+    for more in ({}, {"cn": 2}, {"swing": False}):
+        kernel = product_kernel(Config(*size, **more), e4m3, epilogue=Epilogue(scales="block"))
         a, b = (torch.randn(rows, 384).to(torch.float8_e4m3fn) for rows in (300, 456))
         one, two = torch.rand(3, 300) + 0.5, torch.rand(3, 4) + 0.5
         wide = (
@@ -269,8 +267,12 @@ def test_what_wgmma_multiplies_in_a_stream(config):
 
 
 def test_a_warpgroup_has_64_rows_with_scales_of_blocks():
-    for config in (Config(256, 128, 4), Config(128, 128, 6, overlap=False), Config(128, 192, 4)):
-        with pytest.raises(ValueError, match="a warpgroup has 64 rows, and tiles of up to 128 columns overlap"):
+    for config in (
+        Config(256, 128, 4), Config(128, 128, 6, overlap=False), Config(128, 128, 6), Config(128, 192, 4, overlap=False), Config(64, 192, 4, 1),
+    ):  # fmt: skip
+        with pytest.raises(
+            ValueError, match="a warpgroup has 64 rows, tiles overlap, those of up to 128 columns do not"
+        ):
             product_kernel(config, e4m3, epilogue=Epilogue(scales="block"))
 
 
@@ -838,7 +840,7 @@ def test_groups_and_blocks_assemble():
     blocks = product_kernel(BLOCKS, e4m3, epilogue=Epilogue(scales="block")).resources(**sizes, KB=32, NB=32)
     epilogue = Epilogue(bf16, "gelu", bf16, scales="block")
     assert product_kernel(BLOCKS, e4m3, epilogue=epilogue).resources(**sizes, KB=32, NB=32).spill_stores == 0
-    for config in (WIDE_BLOCKS, replace(WIDE_BLOCKS, cm=2)):
+    for config in (WIDE_BLOCKS, replace(WIDE_BLOCKS, cm=2), WIDEST):
         wide = product_kernel(config, e4m3, epilogue=Epilogue(scales="block"), grouped=config == WIDE_BLOCKS)
         wide = wide.resources(**sizes, KB=32, NB=32, **({"E": 8} if config == WIDE_BLOCKS else {}))
         assert wide.spill_stores == 0 and wide.dynamic_shared <= 232448

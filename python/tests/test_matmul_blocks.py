@@ -113,8 +113,12 @@ def test_tiles(config, by_rows):
 
 
 def test_what_measured_best_is_chosen():
-    tiles = [blocks_of(*size) for size in ((4096, 24576, 1536), (4096, 2112, 7168), (4096, 4096, 7168), (512, 2112, 7168), (256, 4096, 4096))]  # fmt: skip
-    assert [(c.bm, c.bn) for c in tiles] == [(128, 128), (128, 192), (128, 128), (128, 64), (64, 128)]
+    tiles = [blocks_of(*size) for size in (
+        (4096, 24576, 1536), (4096, 2112, 7168), (4096, 4096, 7168), (4096, 7168, 2048), (4096, 7168, 16384), (2048, 4096, 7168), (512, 2112, 7168), (256, 4096, 4096),
+    )]  # fmt: skip
+    wide = [(128, 256)] * 3
+    assert [(c.bm, c.bn) for c in tiles] == [(128, 128), (128, 192), *wide, (128, 128), (128, 64), (64, 128)]
+    assert blocks_of(4096, 7168, 16384, plain=False).bn == blocks_of(512, 7168, 16384, True, batch=8).bn == 128
     assert blocks_of(4096, 2112, 7168, gated=True) == replace(BLOCKS, cn=1)
     groups = [blocks_of(rows, 4096, 7168, grouped=True, batch=32) for rows in (8, 128)]
     assert [(c.bm, c.bn) for c in groups] == [(64, 128), (128, 128)]

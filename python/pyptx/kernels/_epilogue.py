@@ -38,6 +38,11 @@ class Epilogue:
         return self.activation in GATED
 
     @property
+    def finishes(self) -> bool:
+        """Whether there is a bias, an activation or a residual."""
+        return (self.bias, self.activation, self.residual) != (None, None, None)
+
+    @property
     def halves(self) -> tuple:
         """The leading dimension, gate and up, of tensors with one value for each column of B."""
         return (2,) if self.gated else ()
@@ -88,14 +93,18 @@ class BlockScales:
     """Scales of blocks of 128 of K: those of the thread's rows of A, times those of the blocks of B that have its `columns`.  B is `width`
     columns wide.
 
-    In products of groups, `expert` is the number of the matrix of B, and `end` the row behind the last one of the group."""
+    In products of groups, `expert` is the number of the matrix of B, and `end` the row behind the last one of the group.  `backwards`: None, or a
+    predicate, whether the last block comes first."""
 
-    def __init__(self, tensors: dict, of: Epilogue, rows, m, columns, width, expert=None, end=None):
+    def __init__(self, tensors: dict, of: Epilogue, rows, m, columns, width, expert=None, end=None, backwards=None):
         pointer_a, pointer_b = ptx.global_ptrs(tensors["SCALE_A"], tensors["SCALE_B"])
         blocks, across = (ptx.param(u32, "K") + 127) >> 7, (width + 127) >> 7
         self.pitch_a, self.pitch_b = 4 if of.by_rows else m * 4, 4 if of.b_by_rows else across * 4
         if expert is not None:
             pointer_b = pointer_b + wide_product(expert * blocks, across * 4)
+        if backwards is not None:
+            pointer_a, self.pitch_a = from_last(pointer_a, self.pitch_a, blocks, backwards)
+            pointer_b, self.pitch_b = from_last(pointer_b, self.pitch_b, blocks, backwards)
         self.guards = [row < (m if end is None else end) for row in rows]
         self.inside = [column < width for column in columns]  # a CTA of a cluster may have no columns
         self.a = [pointer_a + (wide_product(row, blocks * 4) if of.by_rows else row * 4) for row in rows]
@@ -120,13 +129,20 @@ class BlockScales:
             ptx.inst.ld.global_.nc.f32(value, ptx.addr(pointer), pred=guard)
         for value, pointer, guard in zip(of_a, self.a, self.guards, strict=True):
             ptx.inst.ld.global_.nc.f32(value, ptx.addr(pointer), pred=guard if there_is is None else guard & there_is)
-        for pointer in self.b:
-            pointer += self.pitch_b
-        for pointer in self.a:
-            pointer += self.pitch_a
+        for pointers, pitch in ((self.b, self.pitch_b), (self.a, self.pitch_a)):
+            for pointer in pointers:
+                pointer += pitch
 
     def factors(self, raw) -> list:
         return [[mul(value, of_b) for value in raw[: len(self.a)]] for of_b in raw[len(self.a) :]]
+
+
+def from_last(pointer, pitch, count, backwards):
+    """(the pointer, the pitch) of scales that lie `pitch` bytes apart; if the predicate `backwards` holds, from the last of `count` to the first."""
+    last, step = wide_product(count - 1, pitch), wide_product(reg.scalar(u32, init=1), pitch)
+    ptx.inst.selp.b64(last, last, 0, backwards)
+    ptx.inst.neg.s64(step, step, pred=backwards)
+    return pointer + last, step
 
 
 class Finisher:

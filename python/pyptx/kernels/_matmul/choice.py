@@ -116,7 +116,7 @@ def kernel_of(p: Problem):
     if not once and is_stream(p):
         return stream_kernel(stream_for(p), p.dtype, p.b_k_major, p.out, p.epilogue)
     c = (
-        blocks_of(p.m, p.n, p.k, gated=gated)
+        blocks_of(p.m, p.n, p.k, gated=gated, plain=p.out.bits == 16 and not p.epilogue.finishes)
         if p.epilogue.scales == "block"
         else inside(once or tile_of(sizes_of(p)), p)
     )
@@ -312,17 +312,19 @@ def inside(c: Config, p: Problem) -> Config:
     return c if small or odd or not behind or p.epilogue.gated or p.pitched else replace(c, inside=True)
 
 
-# With scales of blocks there are three sets of accumulators, and K is walked in one direction only.  Two CTAs share their rows of A.
+# With scales of blocks there are three sets of accumulators.  Two CTAs share their rows of A.
 BLOCKS = Config(bm=128, bn=128, stages=6, cn=2, swing=False)
-# Two sets: a warpgroup scales while the other multiplies.
-WIDE_BLOCKS = Config(bm=128, bn=192, stages=4, group=8, overlap=False, swing=False)
+# Two sets, or one and a half (WIDEST): a warpgroup scales while the other multiplies.
+WIDE_BLOCKS = Config(bm=128, bn=192, stages=4, group=8, swing=False)
 # And what a wave takes, in microseconds: (for each 128 of K, besides).
 OF_BLOCKS = (
     (BLOCKS, 0.30, 2.0),
+    (WIDEST, 0.58, 4.2),
     (WIDE_BLOCKS, 0.45, 3.0),
     (Config(128, 64, 8, swing=False), 0.25, 1.5),
     (Config(64, 128, 8, consumers=1, swing=False), 0.24, 1.5),
 )
+FEW_WAVES = 3  # up to which power does not bound products with scales of blocks, and WIDEST is not measured
 # Tiles for up to 16 and for up to 32 rows of each matrix of a batch.
 OF_LINES = Config(128, 16, 10, turned=True, l2="64B"), Config(128, 32, 9, turned=True, l2="64B")
 # Tiles of 64 rows, and of 128, that fill the GPU once.
@@ -333,17 +335,26 @@ ONCE = (
 
 
 @functools.lru_cache(4096)
-def blocks_of(m: int, n: int, k: int, grouped: bool = False, gated: bool = False, batch: int = 1) -> Config:
+def blocks_of(
+    m: int, n: int, k: int, grouped: bool = False, gated: bool = False, batch: int = 1, plain: bool = True
+) -> Config:
     """The configuration whose waves take the least time.  BLOCKS: pairs of CTAs along N; along M, or none, where that leaves one of a pair
-    without a tile."""
+    without a tile.  `plain`: without an epilogue, for which WIDEST has too few registers."""
     columns = 2 * n if gated else n
+
+    def waves(c: Config) -> int:
+        return -(-(-(-m // c.bm) * -(-columns // c.bn) * batch) // MULTIPROCESSORS)
+
+    def is_taken(c: Config) -> bool:
+        if c == WIDEST:
+            return plain and not (grouped or gated) and waves(c) > FEW_WAVES
+        return c.bn == 128 or not gated
 
     def microseconds(candidate):
         c, step, besides = candidate
-        tiles = -(-m // c.bm) * -(-columns // c.bn) * batch
-        return -(-tiles // MULTIPROCESSORS) * (-(-k // 128) * step + besides)
+        return waves(c) * (-(-k // 128) * step + besides)
 
-    c, *_ = min((each for each in OF_BLOCKS if each[0].bn == 128 or not gated), key=microseconds)
+    c, *_ = min((each for each in OF_BLOCKS if is_taken(each[0])), key=microseconds)
     if c != BLOCKS:
         return c
     if -(-n // (64 if gated else 128)) % 2 == 0:

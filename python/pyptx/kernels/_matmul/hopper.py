@@ -25,7 +25,7 @@ from dataclasses import replace
 from pyptx import ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, Epilogue
 from pyptx.kernels._matmul.ahead import Line
-from pyptx.kernels._matmul.blocks import BlockSums, PairedSums
+from pyptx.kernels._matmul.blocks import PairedSums, SingleSums
 from pyptx.kernels._matmul.store import Store, chunk_of
 from pyptx.kernels._matmul.tiles import (
     CLUSTERS,
@@ -53,6 +53,7 @@ __all__ = ["product_kernel"]
 
 WARPS = 4
 HALF = 64  # rows of a tile, of one of two consumers
+PAIRED = 128  # columns of a tile with scales of blocks, up to which there are registers for the sums of two steps
 WORKING = 40  # registers of a consumer besides accumulators and what waits to be stored
 # Bytes of shared memory that a CTA may have, less what barriers and gaps between allocations take.
 MOST_SHARED = 232_448 - 1024
@@ -164,7 +165,7 @@ class Product:
         if self.parted:
             self.ends = keep_ends(OFFS, thread, self.threads, self.masked, "L")
         self.steps = (ptx.param(u32, "K") + (self.a.bk - 1)) >> (self.a.bk.bit_length() - 1)
-        if c.overlap and self.epilogue.scales == "block":  # two steps at least; a step beyond K copies zeros
+        if self.epilogue.scales == "block" and c.bn <= PAIRED:  # two steps at least; a step beyond K copies zeros
             steps, self.steps = self.steps, reg.scalar(u32)
             ptx.inst.max.u32(self.steps, steps, 2)
         self.whole_steps = self.steps - 1 if c.tail else self.steps
@@ -312,7 +313,7 @@ class Product:
         store = Store(self, thread, consumer, self.columns)
         first = consumer * (self.blocks * 64)
         if self.epilogue.scales == "block":
-            sums = (PairedSums if c.overlap else BlockSums)(self, store, thread)
+            sums = (PairedSums if c.bn <= PAIRED else SingleSums)(self, store, thread)
             for place in self.tiles("consume").places(sums.ahead):
                 sums.sum(place._replace(row=place.row + first))
             sums.end()
@@ -401,25 +402,30 @@ class Product:
         ptx.inst.mov.u32(self.before, self.position.stage)
         self.position.advance()
 
-    def issue(self, accumulators, first: bool, begin: int = 0):
-        """Starts the products of one stage, of its 32 bytes of K from number `begin` on.  `first`: they replace what the accumulators hold, instead
-        of being added."""
-        c, at = self.c, self.position
+    def issue(self, accumulators, first: bool, begin: int = 0, column: int = 0, groups: int = 1, before=None):
+        """Starts the products of one stage, of its 32 bytes of K from number `begin` on, and of as many of a tile's columns from number `column`
+        on as accumulators are for.  `first`: they replace what the accumulators hold, instead of being added.  groups: of wgmma.  `before` writes
+        what comes when the stage is full."""
+        at = self.position
         ptx.mbarrier.wait(self.full[at.stage], at.parity)
         words = reg.scalar(u64)
         ptx.inst.mul.wide.u32(words, at.stage, self.stage_bytes // WORD)
         a, b = self.desc_a + words, self.desc_b + words
+        if before:
+            before()
         ptx.wgmma.fence()
         for step in range(begin, ROW // 32):
+            if groups > 1 and step == ROW // 32 // groups:
+                ptx.wgmma.commit_group()
             for number, acc in enumerate(accumulators):
                 ptx.wgmma.mma_async(
-                    shape=(64, c.bn, 256 // self.a.dtype.bits),
+                    shape=(64, 2 * len(acc), 256 // self.a.dtype.bits),
                     dtype_d=self.acc_type,
                     dtype_a=self.a.multiplied,
                     dtype_b=self.b.multiplied,
                     d=acc,
                     a=a + (step * self.a.step + number * 64 * ROW // WORD),
-                    b=b + step * self.b.step,
+                    b=b + (column * ROW // WORD + step * self.b.step),
                     scale_d=not (first and step == 0),
                     trans_a=int(not self.a.k_major),
                     trans_b=int(not self.b.k_major),
@@ -513,8 +519,8 @@ class Product:
 def halves_tiles(c: Config, masked: bool, epilogue: Epilogue) -> bool:
     """Whether the lower half of a tile is neither copied nor multiplied where the whole group, of more room, has no more rows than the upper
     half.  The last tile of more rows is not cut: CTAs would drift apart that share what they read of B, each of which would then come from
-    memory.  Of wide tiles with scales of blocks both consumers wait for each other."""
-    return masked and c.bm == 2 * HALF and c.consumers == 2 and (epilogue.scales != "block" or c.overlap)
+    memory."""
+    return masked and c.bm == 2 * HALF and c.consumers == 2 and (epilogue.scales != "block" or c.bn <= PAIRED)
 
 
 @functools.cache
@@ -556,8 +562,12 @@ def product_kernel(
     if c.tail and (c.swing or parted or epilogue.scales == "block"):
         raise ValueError(f"{c}: a tail of K wants no swing, groups of lines or scales of blocks")
     product = Product(c, a, b, out, int(batched or parted), epilogue, grouped, masked, parted)
-    if epilogue.scales == "block" and (product.blocks > 1 or c.overlap != (c.bn <= 128)):
-        raise ValueError(f"{c}: with scales of blocks, a warpgroup has 64 rows, and tiles of up to 128 columns overlap")
+    of_blocks = product.blocks == 1 and c.overlap and (c.consumers == 2 if c.bn > PAIRED else not c.swing)
+    if epilogue.scales == "block" and not of_blocks:
+        raise ValueError(
+            f"{c}: with scales of blocks, a warpgroup has 64 rows, tiles overlap, those of up to {PAIRED} columns do not swing, and "
+            "wider ones have two warpgroups"
+        )
     unit = max(product.chunk, 0 if b_k_major else 64)  # copies of B (K, N) are 64 columns wide
     if epilogue.gated and (c.cm > 1 or product.columns % unit):
         raise ValueError(f"{c}: gates and ups want no clusters along M, and a multiple of {2 * unit} columns")
