@@ -274,6 +274,8 @@ def test_a_warpgroup_has_64_rows_with_scales_of_blocks():
             ValueError, match="a warpgroup has 64 rows, tiles overlap, those of up to 128 columns do not"
         ):
             product_kernel(config, e4m3, epilogue=Epilogue(scales="block"))
+    with pytest.raises(ValueError, match="wider ones have two warpgroups and no gates"):
+        product_kernel(Config(128, 256, 4), e4m3, epilogue=Epilogue(activation="swiglu", scales="block"))
 
 
 @settings(deadline=None, max_examples=12)

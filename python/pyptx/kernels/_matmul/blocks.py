@@ -98,7 +98,7 @@ class SingleSums(BlockSums):
             ptx.bar.arrive(self.one, 2 * WARPGROUP)
 
     def leaves_room(self, epilogue: Epilogue) -> bool:
-        return epilogue.residual is None and epilogue.bias is None and (epilogue.activation is None or epilogue.gated)
+        return not epilogue.finishes
 
     def begin(self):
         self.issue(0)

@@ -562,11 +562,12 @@ def product_kernel(
     if c.tail and (c.swing or parted or epilogue.scales == "block"):
         raise ValueError(f"{c}: a tail of K wants no swing, groups of lines or scales of blocks")
     product = Product(c, a, b, out, int(batched or parted), epilogue, grouped, masked, parted)
-    of_blocks = product.blocks == 1 and c.overlap and (c.consumers == 2 if c.bn > PAIRED else not c.swing)
+    wide = c.bn > PAIRED  # of gates and ups, a half could lie in two blocks of 128 columns
+    of_blocks = product.blocks == 1 and c.overlap and (c.consumers == 2 and not epilogue.gated if wide else not c.swing)
     if epilogue.scales == "block" and not of_blocks:
         raise ValueError(
             f"{c}: with scales of blocks, a warpgroup has 64 rows, tiles overlap, those of up to {PAIRED} columns do not swing, and "
-            "wider ones have two warpgroups"
+            "wider ones have two warpgroups and no gates"
         )
     unit = max(product.chunk, 0 if b_k_major else 64)  # copies of B (K, N) are 64 columns wide
     if epilogue.gated and (c.cm > 1 or product.columns % unit):
