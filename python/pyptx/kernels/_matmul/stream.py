@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, Epilogue, Finisher, with_tensors
+from pyptx.kernels._matmul.exchange import Exchange
 from pyptx.kernels._matmul.stream_blocks import BLOCKS, ScaledSums, ScaleSlots, produce_scales
 from pyptx.kernels._matmul.stream_columns import ColumnSums
 from pyptx.kernels._matmul.tiles import (
@@ -89,23 +90,13 @@ class StreamConfig:
         return (self.bn if self.tall else self.rows) // 8
 
     @property
-    def mine(self) -> int:
-        """The most groups that one CTA of a cluster adds up."""
-        return -(-self.groups // self.parts)
-
-    def of_part(self, part: int) -> range:
-        """The groups that one adds up."""
-        return range(part * self.groups // self.parts, (part + 1) * self.groups // self.parts)
-
-    @property
-    def slot(self) -> int:
-        """Bytes of what one leaves another."""
-        return self.mine * self.consumers * WARPGROUP * WORD
+    def exchange(self) -> Exchange:
+        return Exchange(self.parts, self.groups, self.consumers * WARPGROUP)
 
     @property
     def landing(self) -> int:
-        """Bytes of what others leave."""
-        return (self.parts - 1) * self.slot
+        """Bytes of what other parts of K leave."""
+        return self.exchange.landing
 
     @property
     def apart(self) -> bool:
@@ -119,7 +110,8 @@ class StreamConfig:
     @property
     def area(self) -> tuple[int, int]:
         """Rows and columns of the result that a CTA adds up."""
-        return (self.lines, self.mine * 8) if self.tall else (self.mine * 8, self.bn)
+        wide = self.exchange.most * 8
+        return (self.lines, wide) if self.tall else (wide, self.bn)
 
     @property
     def pitch(self) -> int:
@@ -157,7 +149,7 @@ class Stream:
         self.part, self.member = rank >> (c.share.bit_length() - 1), rank & (c.share - 1)
         if c.parts > 1:
             with ptx.if_(thread == 0):
-                self.expect()
+                c.exchange.expect(self.part, self.landed)
         self.n = ptx.param(u32, "N")
         steps = (ptx.param(u32, "K") + (self.bk - 1)) >> (self.bk.bit_length() - 1)
         if c.scaled and c.parts > 1:  # at least one for each part; a step beyond K copies zeros
@@ -351,17 +343,6 @@ class Stream:
         with ptx.if_(later == 1):
             release(before)
 
-    # Parts of K: each CTA of a cluster adds up some groups of accumulators, which the others leave in its shared memory, 16 bytes a thread
-    # beside those of the next thread: what goes from CTA to CTA in 32 bytes takes several times as long.
-
-    def expect(self):
-        """How many bytes others leave."""
-        c = self.c
-        for part in range(c.parts):
-            with ptx.if_(self.part == part):
-                left = (c.parts - 1) * len(c.of_part(part)) * c.consumers * WARPGROUP * WORD
-                ptx.mbarrier.arrive_expect_tx(self.landed[0], left)
-
     def meet(self):
         """Until the others' shared memory may be written."""
         if not self.c.apart:
@@ -370,37 +351,11 @@ class Stream:
 
     def exchanged(self, acc, thread) -> list:
         """This CTA's groups, added up over the parts in their order."""
-        c, groups = self.c, [list(acc[i : i + 4]) for i in range(0, len(acc), 4)]
-        at, pitch = address(self.landing) + thread * WORD, c.consumers * WARPGROUP * WORD
+        groups = [list(acc[i : i + 4]) for i in range(0, len(acc), 4)]
         self.meet()
-        for part in range(c.parts):
-            with ptx.if_(self.part != part):
-                slot, (to, bar) = copied(self.part), (reg.scalar(u32) for _ in range(2))
-                ptx.inst.sub.u32(slot, slot, 1, pred=self.part > part)
-                for there, here in ((to, at + slot * c.slot), (bar, address(self.landed))):
-                    ptx.inst.mapa.shared__cluster.u32(there, here, part * c.share + self.member)
-                for i, group in enumerate(c.of_part(part)):
-                    ptx.st_async(
-                        self.sum_type, ptx.addr(to, i * pitch), groups[group], ptx.addr(bar), sem="weak", vec="v4"
-                    )
-        ptx.mbarrier.wait(self.landed[0], 0)
-        mine = reg.array(self.sum_type, 4 * c.mine)
-        for each in mine[4 * (c.groups // c.parts) :]:  # groups that not all have
-            ptx.inst.mov.b32(each, 0)
-        for part in range(c.parts):
-            with ptx.if_(self.part == part):
-                for i, group in enumerate(c.of_part(part)):
-                    parts = []
-                    for other in range(c.parts):
-                        values = groups[group]
-                        if other != part:
-                            values = [reg.scalar(self.sum_type) for _ in range(4)]
-                            there = ptx.addr(at, (other - (other > part)) * c.slot + i * pitch)
-                            ptx.inst.ld.shared.v4.b32(values, there)
-                        parts.append(values)
-                    for into, value in zip(mine[4 * i : 4 * i + 4], functools.reduce(added, parts), strict=True):
-                        ptx.inst.mov.b32(into, value)
-        return mine
+        return self.c.exchange.sums(
+            self.part, lambda part: part * self.c.share + self.member, address(self.landing), self.landed, thread, groups, self.sum_type
+        )  # fmt: skip
 
     def stage_address(self, warp, lane):
         """The address at which a thread's first value is staged."""
@@ -498,10 +453,6 @@ class Stream:
         for i, value in enumerate(values):
             store(ptx.addr(to), value, pred=column + i < n_size)
             to = to + apart * size
-
-
-def added(one, two) -> list:
-    return [x + y for x, y in zip(one, two, strict=True)]
 
 
 def over(number, parts: int):
