@@ -661,8 +661,8 @@ class Bench:
 
 
 def named(c) -> str:
-    size = "C^T " * c.turned + f"{c.bm} x {c.bn}" + f" in {c.cm} x {c.cn}" * (c.ctas > 1)
-    return size + ", one each" * c.once
+    size = "C^T " * c.turned + f"{c.bm} x {c.bn}" + f" in {c.cm} x {c.cn}" * (c.cm * c.cn > 1)
+    return size + (f", {c.parts} parts of K" if c.parts > 1 else ", one each" * c.once)
 
 
 def main() -> int:

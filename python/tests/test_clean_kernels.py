@@ -95,6 +95,9 @@ CLEAN = {
     "matmul by clusters that have one tile": product(
         64, 64, 3, consumers=1, cm=4, cn=2, overlap=False, swing=False, once=True
     ),
+    "matmul by parts of K of a cluster": product(
+        64, 64, 3, consumers=1, parts=2, overlap=False, swing=False, once=True
+    ),
     "matmul by tiles of the transposed result": product(128, 80, 3, turned=True),
     "matmul of groups of lines": lambda: product_kernel(
         Config(64, 64, 3, 1, overlap=False, swing=False), bf16, False, False, parted=True

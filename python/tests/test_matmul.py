@@ -98,11 +98,13 @@ CUTS = [
     Config(128, 144, 4), Config(128, 160, 3, cm=2), Config(128, 96, 3, cn=2), Config(64, 192, 3, 1), Config(128, 224, 3), Config(128, 64, 3, cm=2),
     Config(64, 48, 3, 1, ahead=2), Config(64, 112, 3, 1, cm=2, ahead=4), Config(128, 80, 4, cm=2, cn=4, **ALONE), Config(64, 96, 4, 1, cm=4, cn=2, **ALONE),
     Config(256, 160, 4, cn=2, **ALONE), Config(192, 144, 4, 3, cn=4, **ALONE), Config(128, 192, 4, cm=2, cn=2),
+    Config(64, 128, 3, 1, parts=2, **ALONE), Config(128, 96, 3, parts=3, **ALONE), Config(256, 64, 3, parts=4, **ALONE),
 ]  # fmt: skip
 TURNED = [
     Config(64, 64, 3, 1, turned=True), Config(64, 256, 3, 1, turned=True), Config(128, 144, 4, turned=True), Config(128, 128, 3, cm=2, turned=True),
     Config(128, 160, 3, cn=2, overlap=False, turned=True), Config(64, 96, 3, 1, turned=True), Config(64, 64, 3, 1, cn=2, turned=True, ahead=4),
     Config(64, 160, 5, 1, cm=4, turned=True, **ALONE), Config(256, 112, 4, turned=True, **ALONE),
+    Config(64, 96, 4, 1, parts=2, turned=True, **ALONE),
 ]  # fmt: skip
 STREAMS = [StreamConfig(32, 3, 64, 3, once=True), StreamConfig(24, 2, 64, 3, once=True), StreamConfig(16, 1, 64, 3), StreamConfig(64, 2, 64, 3, once=True), StreamConfig(32, 1, 128, 3, 2), StreamConfig(16, 4, 128, 3, 2, once=True), StreamConfig(32, 2, 64, 2, once=True, deep=2, late=True, ahead=2), StreamConfig(16, 1, 128, 2, late=True, ahead=1), StreamConfig(64, 4, 72, 3, once=True, tall=True), StreamConfig(128, 3, 56, 3, once=True, tall=True), StreamConfig(64, 1, 48, 3, tall=True), StreamConfig(64, 2, 32, 3, 2, once=True, tall=True, deep=2), StreamConfig(40, 2, 72, 2, once=True, tall=True, deep=2), StreamConfig(208, 3, 64, 3, once=True), StreamConfig(256, 2, 64, 3, once=True)]  # fmt: skip
 eights = st.integers(1, 40).map(lambda i: 8 * i)
@@ -236,6 +238,36 @@ def test_groups_of_lines(size):
             wanted = a[start:end].double().mT @ b[start:end].double() if end > start else torch.zeros(136, 200)
             assert torch.allclose(each.double(), wanted.double(), atol=0.3, rtol=2e-2)
             start = end
+
+
+@pytest.mark.parametrize(
+    "k", [64, 200, 648], ids=str
+)  # fewer steps than parts, as many, and stages that are used again
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config(64, 128, 3, 1, parts=2, turned=True, **ALONE),
+        Config(64, 128, 3, 1, parts=2, inside=True, **ALONE),
+        Config(64, 96, 3, 1, parts=2, cm=2, cn=2, **ALONE),
+        Config(64, 64, 3, 1, parts=2, cm=4, turned=True, **ALONE),
+        Config(128, 96, 3, parts=3, **ALONE),
+        Config(256, 64, 3, parts=4, **ALONE),
+    ],
+    ids=str,
+)
+def test_parts_of_k_of_a_cluster(config, k):
+    a, b = torch.randn(2, 264, k).bfloat16(), torch.randn(2, 328, k).bfloat16()
+    with pyptx.simulator(check="all"):
+        got = product_kernel(config, bf16, batched=1)(a, b)
+    assert distance(got, a.double() @ b.double().mT) < 5e-3
+
+
+@pytest.mark.parametrize(
+    "more", [{"once": False}, {"tail": 1}, {"bn": 80}, {"parts": 3}], ids=lambda more: next(iter(more))
+)
+def test_what_parts_of_k_of_a_cluster_want(more):
+    with pytest.raises(ValueError, match="parts of K want clusters that have one tile"):
+        product_kernel(Config(**{"bm": 128, "bn": 128, "parts": 2, **ALONE, **more}), bf16)
 
 
 @pytest.mark.parametrize("size", [(128, 160, 4), (128, 192, 4), (128, 256, 4)], ids=str)

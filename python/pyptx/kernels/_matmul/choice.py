@@ -230,8 +230,10 @@ def microseconds_in_one(p: Problem) -> float:
 
 
 def is_narrow(p: Problem) -> bool:
-    """Whether there are few columns and a long K: clusters of four CTAs take it, each CTA a part of K."""
-    return p.m <= 256 and p.n <= 64 * 28 and p.k >= 4096 and p.dtype.bits == 16
+    """Whether there are few columns and a long K: clusters of four CTAs take it, each CTA a part of K.  Of 256 rows, and columns for more than
+    80 CTAs, tiles that four CTAs share, in two parts of K, are quicker."""
+    narrow = p.m <= 256 and p.n <= 64 * 28 and p.k >= 4096 and p.dtype.bits == 16
+    return narrow and not (p.m > 240 and p.n > 64 * 20 and p.k >= 7168 and quickest(sizes_of(p))[0].parts > 1)
 
 
 def is_long(p: Problem) -> bool:

@@ -46,6 +46,10 @@ CROSSED, ACROSS = 1.189, 1.05
 START, FILL, STORED, ONCE = 0.5, 0.0068, 0.0253, 0.51
 WAVE = {64: 0.73, 128: 0.59, 192: 0.63, 256: 0.88}
 CLUSTER = {1: 0.0, 2: 0.41, 4: 0.51, 8: 0.51}
+# Of parts of K, by the CTAs that share columns: how much of what shared memory needs a step takes; how much longer, where they share none, if lines
+# of K begin at multiples of 16 KB; microseconds of an exchange besides, and of each byte that a CTA gets.
+IN_PARTS, ALIGNED, LINE = {1: 1.08, 4: 0.8}, 1.17, 16_384
+EXCHANGED, GOT = {1: 0.2, 4: 0.1}, 1.2e-5
 BANDWIDTH = 5.58e6  # bytes of a microsecond
 WASTED = 1.145  # how much longer, where blocks of 64 columns are wider than the tile
 # How much longer products of tiles of 128 x 256 take, as power lowers the clock, and of how many multiplications; smaller tiles read more.
@@ -67,6 +71,8 @@ CUTS = (
     (192, range(80, 193, 16), 3, SINGLE + PAIRS + FOURS[2:]),
     (256, range(112, 161, 16), 2, SINGLE + PAIRS),
 )
+# Parts of K, the CTAs of each, and the columns of their tiles, of 64 rows; with fewer steps other tiles are as quick.
+PARTS, OF_PARTS, WIDE, LEAST_OF_PARTS = 2, ((1, 1), (4, 1)), range(128, 193, 32), 64
 SMALL = 144  # rows and columns
 MOST_OF_TWO = 128  # columns of a tile with two blocks of rows a warpgroup that is stored beside the next one
 LINES = 16  # which divide the rows and columns of all tiles and clusters
@@ -140,8 +146,10 @@ def step_microseconds(bm: int, bn: int, whole: bool = True, sharing: float = 1.0
     return max(SHARED * sharing * clocks_of_shared(bm, bn, whole), TENSOR * bm * bn / 32) / CLOCKS
 
 
-def sharing(c: Config, wide: bool) -> float:
-    """`wide`: whether the matrix has more columns than rows."""
+def sharing(c: Config, wide: bool, aligned: bool = False) -> float:
+    """`wide`: whether the matrix has more columns than rows.  `aligned`: whether lines of K begin at multiples of LINE."""
+    if c.parts > 1:
+        return IN_PARTS[c.share] * (ALIGNED if aligned and c.share == 1 else 1)
     if c.bm == 64 and c.ctas == 1 and c.bn > 128 and wide:
         return ACROSS
     if c.bm == 64 and c.ctas == 2 and wide == (c.cn == 2):
@@ -171,9 +179,11 @@ class Cost:
     def __init__(self, c: Config, whole: bool, bits: int):
         self.c, self.turned, self.once, self.tall = c, c.turned, c.once, c.bm > 128
         self.high, self.wide, self.at_once = c.bm * c.cm, c.bn * c.cn, CLUSTERS[c.ctas]  # of a cluster
-        longer, besides = SHALLOW if c.stages == 3 else (1, 0)
-        self.longer = longer
-        self.steps = [step_microseconds(c.bm, c.bn, whole, sharing(c, wide)) for wide in (False, True)]
+        self.longer, besides = SHALLOW if c.stages == 3 else (1, 0)
+        if c.parts > 1:
+            besides += EXCHANGED[c.share] + GOT * landing(c)
+        of_step = functools.partial(step_microseconds, c.bm, c.bn, whole)
+        self.steps = [[of_step(sharing(c, wide, aligned)) for wide in (False, True)] for aligned in (False, True)]
         stored = 0 if c.once else STORED * (c.bm / 64) * (c.bn / chunk_of(c.bn, bits)[0])
         self.of_wave = WAVE[c.bm] + besides + stored + CLUSTER[c.ctas]
         self.power = POWER * ((128 / c.bm + 256 / c.bn) / 2) ** READING
@@ -186,16 +196,23 @@ class Cost:
 
     def is_taken(self, s: Sizes, waves: int) -> bool:
         """Whether a tile is one for such a product.  A cluster that has one tile is, where all of them run at once; there others are as quick as
-        those of more than 128 rows."""
+        those of more than 128 rows.  Parts of K read the larger operand seldom: four CTAs share its columns, or tiles are wide along the shorter
+        side."""
         alone = waves == 1 and s.plain and s.batch == 1 and s.steps >= LEAST_STEPS
+        if alone and self.c.parts > 1:
+            rows, columns = of_matrix(self.c, s)
+            wide = self.c.bn <= columns and (self.c.share > 1 or columns < rows)
+            return wide and s.steps >= LEAST_OF_PARTS and not any(s.ragged)
         return alone if self.once else not (alone and self.tall)
 
     def microseconds(self, s: Sizes, waves: int) -> float:
         """About."""
-        step = self.steps[s.m > s.columns if self.turned else s.columns > s.m]
+        aligned = s.steps % (LINE // ROW) == 0 and (s.a_k_major or s.b_k_major)
+        step = self.steps[aligned][s.m > s.columns if self.turned else s.columns > s.m]
         if s.ragged[0] or s.ragged[1]:
             step = max(step, copying(self.c, s))
-        computing = waves * (s.steps * step * self.longer + self.of_wave) + ONCE * self.once
+        steps = -(-s.steps // self.c.parts)
+        computing = waves * (steps * step * self.longer + self.of_wave) + ONCE * self.once
         return self.start + math.hypot(computing * (1 + self.power * s.dense) * self.wasted, s.reading)
 
 
@@ -267,6 +284,8 @@ def tiles(a_k_major: bool, b_k_major: bool, bits: int, plain: bool, grouped: boo
                 found.append(with_stages(c, whole, plain, bits))
             if plain and (c.ctas > 2 or bm > 128):
                 found.append(with_one_tile(c, whole))
+            if plain and bm == 64 and (cm, cn) in OF_PARTS and bn in WIDE:
+                found.append(with_one_tile(replace(c, parts=PARTS), whole))
     return tuple(c for c in found if c.stages >= least_stages(c))
 
 
@@ -285,8 +304,13 @@ def with_stages(c: Config, whole: bool, plain: bool, bits: int) -> Config:
     return replace(c, stages=min(most, room // ((c.bm + wide) * ROW)), overlap=bits == 16)
 
 
+def landing(c: Config) -> int:
+    """Bytes of what other parts of K leave a CTA."""
+    return (c.parts - 1) * c.bm * c.bn * 4 // c.parts
+
+
 def with_one_tile(c: Config, whole: bool) -> Config:
     """The configuration for clusters that have one tile each, with as many stages as there is room for.  whole: not if copies of a tile's columns
     are blocks of 64 of them, as of B (K, N)."""
     wide = c.bn if whole else -(-c.bn // 64) * 64
-    return replace(c, stages=ROOM // ((c.bm + wide) * ROW), overlap=False, swing=False, once=True)
+    return replace(c, stages=(ROOM - landing(c)) // ((c.bm + wide) * ROW), overlap=False, swing=False, once=True)

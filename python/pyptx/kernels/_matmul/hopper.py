@@ -26,6 +26,7 @@ from pyptx import ptx, reg, smem
 from pyptx.kernels._epilogue import NOTHING, Epilogue
 from pyptx.kernels._matmul.ahead import Line
 from pyptx.kernels._matmul.blocks import PairedSums, SingleSums
+from pyptx.kernels._matmul.exchange import Exchange
 from pyptx.kernels._matmul.store import Store, chunk_of
 from pyptx.kernels._matmul.tiles import (
     CLUSTERS,
@@ -39,6 +40,7 @@ from pyptx.kernels._matmul.tiles import (
     Ring,
     Tiles,
     address,
+    copied,
     fetch_maps,
     keep_ends,
     kernel_of_tiles,
@@ -75,7 +77,9 @@ class Product:
         self.acc_type = s32 if a.dtype == s8 else f32
         self.stage_bytes = a.bytes + b.bytes
         self.blocks = c.bm // 64 // c.consumers  # blocks of 64 rows that a consumer has
-        self.chunk, self.swizzled = chunk_of(c.bn, out.bits)
+        self.exchange = Exchange(c.parts, self.blocks * c.bn // 8, WARPGROUP * c.consumers)
+        self.stored = self.columns // c.parts  # columns of C that a CTA stores
+        self.chunk, self.swizzled = chunk_of(c.bn // c.parts, out.bits)
         self.swizzled |= c.turned  # the parts of turned tiles are 128 bytes wide
         self.threads = WARPGROUP * (c.consumers + 1)
         ahead = c.overlap and epilogue != NOTHING and self.blocks == 1 and epilogue.scales != "block"
@@ -85,7 +89,7 @@ class Product:
         self.packs = not self.ahead or (epilogue.activation is None and residual is None)
         self.halves = 2 if epilogue.gated else 1
         self.lines = self.lines_ahead() if self.ahead else []
-        every = self.blocks * (self.columns // self.chunk)
+        every = self.blocks * (self.stored // self.chunk)
         self.buffers = self.buffers_ahead() if self.residual_copied else every if c.once else 2
         # Registers for a thread of the producer and of a consumer, if equal shares (168, or 128 with three consumers) are too few.
         wide = self.blocks * c.bn >= 192 or (epilogue.scales == "block" and c.bn > 64) or (self.ahead and c.bn >= 112)
@@ -144,6 +148,9 @@ class Product:
         self.ring = smem.alloc(u8, c.stages * self.stage_bytes, align=1024)
         self.staged = self.ring if c.once else smem.alloc(u8, c.consumers * self.buffers * self.buffer, align=1024)
         self.full, self.empty = smem.mbarrier(c.stages), smem.mbarrier(c.stages)
+        if c.parts > 1:
+            self.landing, self.landed = smem.alloc(u8, self.exchange.landing, align=128), smem.mbarrier(1)
+            self.part = reg.from_(ptx.sreg("%cluster_ctarank"), u32) >> (c.share.bit_length() - 1)
         if self.lines:
             self.kept = smem.alloc(b32, c.consumers * self.line_bytes // 4)
         if self.residual_copied:
@@ -168,17 +175,23 @@ class Product:
         if self.epilogue.scales == "block" and c.bn <= PAIRED:  # two steps at least; a step beyond K copies zeros
             steps, self.steps = self.steps, reg.scalar(u32)
             ptx.inst.max.u32(self.steps, steps, 2)
+        if c.parts > 1:  # each has a step, and one beyond K copies zeros
+            steps, self.steps = self.steps, reg.scalar(u32)
+            ptx.inst.max.u32(self.steps, steps, c.parts)
+            self.steps = quotient(self.steps + (c.parts - 1) - self.part, c.parts)
         self.whole_steps = self.steps - 1 if c.tail else self.steps
         with ptx.if_(warpgroup == 0):
             if self.registers:
                 ptx.setmaxnreg(self.registers[0], inc=False)
             with ptx.if_(thread == 0):
                 self.produce()
+            if c.parts > 1:
+                ptx.cluster.wait()
         with ptx.else_():
             if self.registers:
                 ptx.setmaxnreg(self.registers[1], inc=True)
             self.consume(thread & 127, warpgroup - 1)
-        if c.ctas > 1:
+        if c.share > 1:
             ptx.cluster.sync()  # others may still read this CTA's memory, or arrive at its barriers
         ptx.ret()
 
@@ -194,13 +207,19 @@ class Product:
             if self.residual_copied:
                 for part in range(c.consumers * (self.columns // self.chunk)):
                     ptx.mbarrier.init(self.arrived[part], 1)
+            if c.parts > 1:
+                ptx.mbarrier.init(self.landed[0], 1)
             ptx.fence.mbarrier_init()
+            if c.parts > 1:
+                self.exchange.expect(self.part, self.landed)
         if c.few:
             self.clear_behind(thread)
-        if c.cm * c.cn > 1:
+        if c.share > 1:
             ptx.cluster.sync()
         else:
             ptx.bar.sync(0)
+        if c.parts > 1:
+            ptx.cluster.arrive()  # from here on others may leave their parts
 
     def clear_behind(self, thread):
         """Zeros in the rows of A that are not copied."""
@@ -234,17 +253,22 @@ class Product:
         c, tiles = self.c, self.tiles("produce")
         ring = Ring(c.stages)
         base = address(self.ring)
-        shared_a = mask(((1 << c.cn * c.cm) - 1) // ((1 << c.cm) - 1), tiles.rm) if c.cn > 1 else None
-        shared_b = mask((1 << c.cm) - 1, tiles.rn * c.cm) if c.cm > 1 else None
-        step = reg.scalar(s32, init=-self.a.bk if c.swing else self.a.bk)
+        column = (1 << c.cm) - 1
+        shared_a = mask(((1 << c.share) - 1) // column, self.of_this_part(tiles.rm)) if c.cn > 1 else None
+        shared_b = mask(column, self.of_this_part(tiles.rn * c.cm)) if c.cm > 1 else None
+        step = reg.scalar(s32, init=-self.a.bk if c.swing else c.parts * self.a.bk)
         copied_bytes = ptx.param(u32, "M") * ROW + self.b.bytes if c.few else self.stage_bytes
         last = self.whole_steps * self.a.bk - (4 - c.tail) * (self.a.bk // 4) if c.tail else None
         hints = [None, None]
         if c.ahead:
             hints[not c.turned] = reg.scalar(u64)
             ptx.inst.createpolicy.fractional.L2__evict_first.b64(hints[not c.turned])
+        operands = (
+            (self.a, self.maps[0], tiles.rn, shared_a, hints[0]),
+            (self.b, self.maps[1], tiles.rm, shared_b, hints[1]),
+        )
         for row, column, batch, expert, _, rows, _ in tiles.places():
-            k = reg.scalar(u32, init=0)
+            k = copied(self.part * self.a.bk) if c.parts > 1 else reg.scalar(u32, init=0)
             if c.swing:
                 # (A predicate that is negated for each tile would be shorter; ptxas 13.0 reads it behind the negation.)
                 ptx.inst.neg.s32(step, step)
@@ -266,27 +290,32 @@ class Product:
                 else:
                     ptx.mbarrier.arrive_expect_tx(full, copied_bytes)
                 to = base + ring.stage * self.stage_bytes
-                of_b = expert if self.grouped else batch
-                for operand, tensor_map, rank, offset, start, multicast, hint in (
-                    (self.a, self.maps[0], tiles.rn, 0, (row, k, batch), shared_a, hints[0]),
-                    (self.b, self.maps[1], tiles.rm, self.a.bytes, (column, k, of_b), shared_b, hints[1]),
-                ):
-                    first, copies = self.part_of(operand, rank, start)
-                    into = to + first if operand.share > 1 else to
-                    for at, where in copies:
-                        there = ptx.addr(into, offset + at)
-                        with self.if_needed(operand, rank, at, lower):
-                            ptx.tensor_copy.load(
-                                there, tensor_map, where, full, multicast_mask=multicast, cache_hint=hint
-                            )
+                starts = (row, batch), (column, expert if self.grouped else batch)
+                self.copy(operands, starts, k, to, full, lower)
                 ptx.inst.add.s32(k, k, step)
                 ring.advance()
+
+    def copy(self, operands, starts, k, to, full, lower):
+        """Copies this CTA's part of a stage."""
+        offset = 0
+        for (operand, tensor_map, rank, multicast, hint), (line, batch) in zip(operands, starts, strict=True):
+            first, copies = self.part_of(operand, rank, (line, k, batch))
+            into = to + first if operand.share > 1 else to
+            for at, where in copies:
+                there = ptx.addr(into, offset + at)
+                with self.if_needed(operand, rank, at, lower):
+                    ptx.tensor_copy.load(there, tensor_map, where, full, multicast_mask=multicast, cache_hint=hint)
+            offset += operand.bytes
 
     def if_needed(self, operand: Operand, rank, at: int, lower):
         """A copy of the lower half of a tile's rows is not, where `lower` does not hold; None: all are."""
         if lower is None or operand is not self.a or (operand.share == 1 and at == 0):
             return contextlib.nullcontext()
         return ptx.if_(lower if operand.share == 1 else lower | (rank == 0))
+
+    def of_this_part(self, number):
+        """The rank in the cluster of the CTA that has this number among those of the same part of K."""
+        return number if self.c.parts == 1 else self.part * self.c.share + number
 
     def part_of(self, operand: Operand, rank, start):
         """This CTA's part of the tile that begins at `start` (row, k, matrix of a batch): (the part's first byte in the tile, copies), where each
@@ -310,7 +339,7 @@ class Product:
         self.desc_b = self.b.descriptor(start + self.a.bytes)
         self.prepare_release(thread)
         self.acc = [reg.array(self.acc_type, c.bn // 2) for _ in range(self.blocks)]
-        store = Store(self, thread, consumer, self.columns)
+        store = Store(self, thread, consumer, self.stored)
         first = consumer * (self.blocks * 64)
         if self.epilogue.scales == "block":
             sums = (PairedSums if c.bn <= PAIRED else SingleSums)(self, store, thread)
@@ -325,16 +354,45 @@ class Product:
                 self.sum_lines(store, thread + consumer * WARPGROUP, place.batch)
             else:
                 self.sum(store, place)
+            acc = self.acc
+            if c.parts > 1:
+                acc, place = self.sums_of_parts(thread + consumer * WARPGROUP), self.stored_by(place)
             if c.once:  # the other consumers may still multiply what lies where this one stages its result
                 ptx.bar.sync(c.consumers + 1, WARPGROUP * c.consumers)
             if not self.ahead:
                 store.keep(place)
-            store.turn(self.acc)
+            store.turn(acc)
             if not c.overlap:
                 store.all()
         if c.overlap:
             store.all()
         store.finish()
+
+    def sums_of_parts(self, thread) -> list:
+        """The columns that this CTA stores, added up over the parts of K."""
+        groups = [
+            acc[first : first + 4]
+            for part in range(self.c.parts)
+            for acc in self.acc
+            for first in range(part * self.stored // 2, (part + 1) * self.stored // 2, 4)
+        ]
+        c = self.c
+        member = reg.from_(ptx.sreg("%cluster_ctarank"), u32) & (c.share - 1)
+        ptx.cluster.wait()
+        sums = self.exchange.sums(
+            self.part,
+            lambda part: part * c.share + member,
+            address(self.landing),
+            self.landed,
+            thread,
+            groups,
+            self.acc_type,
+        )
+        return [sums[first : first + self.stored // 2] for first in range(0, len(sums), self.stored // 2)]
+
+    def stored_by(self, place):
+        """Where they are."""
+        return place._replace(column=place.column + self.part * self.stored)
 
     def begin(self):
         """Begins a tile, whose place need not be known."""
@@ -501,12 +559,13 @@ class Product:
         self.before = reg.scalar(u32)
         lane = thread & 31
         self.releases = lane < c.cm + c.cn - 1
-        if c.cm * c.cn > 1:  # this CTA and those that copy to it: of its columns, and then of its rows, itself left out
+        if c.share > 1:  # this CTA and those that copy to it: of its columns, and then of its rows, itself left out
             rank, self.there = reg.from_(ptx.sreg("%cluster_ctarank"), u32), reg.scalar(u32)
-            rm, rn, other = rank & (c.cm - 1), rank >> (c.cm.bit_length() - 1), reg.scalar(u32)
+            number = rank if c.parts == 1 else rank & (c.share - 1)
+            rm, rn, other = number & (c.cm - 1), number >> (c.cm.bit_length() - 1), reg.scalar(u32)
             ptx.inst.add.u32(other, rank - rm, lane)
             with ptx.if_(lane >= c.cm):
-                ptx.inst.mad.lo.u32(other, (rn + (lane - c.cm + 1)) & (c.cn - 1), c.cm, rm)
+                ptx.inst.mad.lo.u32(other, (rn + (lane - c.cm + 1)) & (c.cn - 1), c.cm, self.of_this_part(rm))
             ptx.inst.mapa.shared__cluster.u32(self.there, address(self.empty), other)
 
     def release(self, stage):
@@ -559,6 +618,11 @@ def product_kernel(
         )
     if parted and (a_k_major or b_k_major or c.ctas > 1 or c.swing or epilogue != NOTHING):
         raise ValueError(f"{c}: groups of lines of K want A (K, M), B (K, N), and no clusters or swing")
+    other = grouped or parted or c.tail or epilogue.gated or epilogue.scales == "block"
+    if c.parts > 1 and (not c.once or c.bn % (16 * c.parts) or other):
+        raise ValueError(
+            f"{c}: parts of K want clusters that have one tile, a multiple of 16 columns each, and no tail, groups, gates or scales of blocks"
+        )
     if c.tail and (c.swing or parted or epilogue.scales == "block"):
         raise ValueError(f"{c}: a tail of K wants no swing, groups of lines or scales of blocks")
     product = Product(c, a, b, out, int(batched or parted), epilogue, grouped, masked, parted)

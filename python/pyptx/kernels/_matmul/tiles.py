@@ -44,6 +44,8 @@ class Config:
     ahead: steps of B (weights, which are read once) that are fetched to L2 before the kernel ahead has ended; L2 then evicts B before A.
     beside: groups of eight columns of a tile whose activation runs beside one step of the next tile; 0: all of it ends before.
     once: whether each cluster has one tile, which is staged where its stages were, so that there is room for more of these.
+    parts: of K, of whose steps each takes every `parts`-th.  A cluster that has one tile has cm x cn CTAs for each, which add up through
+        distributed shared memory, each some columns (`exchange.py`).
     tail: how many 32 bytes of K the last step has, of a K of more than 128 bytes; 0: four.  Its stage begins so much earlier, as bytes outside
         of a matrix take ten times as long to copy, and what the step before had is not multiplied again.
     few: whether A has fewer rows than a tile.  Copies bring those, and zeros lie behind them.
@@ -64,12 +66,18 @@ class Config:
     ahead: int = 0
     beside: int = 4
     once: bool = False
+    parts: int = 1
     tail: int = 0
     few: bool = False
 
     @property
     def ctas(self) -> int:
         """CTAs of a cluster."""
+        return self.share * self.parts
+
+    @property
+    def share(self) -> int:
+        """CTAs of a cluster that have the same part of K."""
         return self.cm * self.cn
 
 
@@ -176,6 +184,8 @@ class Tiles:
     def __init__(self, c: Config, batched: int, columns: int):
         self.c, self.batched, self.columns = c, batched, columns  # columns of C in a tile
         rank = reg.from_(ptx.sreg("%cluster_ctarank"), u32)
+        if c.parts > 1:
+            rank = rank & (c.share - 1)
         self.rm, self.rn = (rank & (c.cm - 1)), rank >> (c.cm.bit_length() - 1)
         self.rows, self.width = ("N", "M") if c.turned else ("M", "N")
         self.across = quotient(ptx.param(u32, self.width) + (columns * c.cn - 1), columns * c.cn)
