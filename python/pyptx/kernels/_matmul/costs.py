@@ -50,6 +50,9 @@ CLUSTER = {1: 0.0, 2: 0.41, 4: 0.51, 8: 0.51}
 # of K begin at multiples of 16 KB; microseconds of an exchange besides, and of each byte that a CTA gets.
 IN_PARTS, ALIGNED, LINE = {1: 1.08, 4: 0.8}, 1.17, 16_384
 EXCHANGED, GOT = {1: 0.2, 4: 0.1}, 1.2e-5
+# How much longer a product of few rows (or columns) takes in one wave where several clusters read the same part of an operand larger than half of
+# L2; rows, bytes, and steps from which on it does.
+AGAIN, FEW, LARGE, LONG = 1.06, 320, 2.5e7, 56
 BANDWIDTH = 5.58e6  # bytes of a microsecond
 WASTED = 1.145  # how much longer, where blocks of 64 columns are wider than the tile
 # How much longer products of tiles of 128 x 256 take, as power lowers the clock, and of how many multiplications; smaller tiles read more.
@@ -205,6 +208,12 @@ class Cost:
             return wide and s.steps >= LEAST_OF_PARTS and not any(s.ragged)
         return alone if self.once else not (alone and self.tall)
 
+    def reads_again(self, s: Sizes) -> bool:
+        """Whether what L2 has of the larger operand goes to several clusters, maybe on both sides of L2."""
+        (rows, columns), (down, across) = of_matrix(self.c, s), tiles_of(self.c, s)
+        few, many, clusters = (rows, columns, down) if columns > rows else (columns, rows, across)
+        return clusters > 1 and few <= FEW and many * s.steps * ROW > LARGE
+
     def microseconds(self, s: Sizes, waves: int) -> float:
         """About."""
         aligned = s.steps % (LINE // ROW) == 0 and (s.a_k_major or s.b_k_major)
@@ -213,6 +222,8 @@ class Cost:
             step = max(step, copying(self.c, s))
         steps = -(-s.steps // self.c.parts)
         computing = waves * (steps * step * self.longer + self.of_wave) + ONCE * self.once
+        if waves == 1 and s.steps >= LONG and self.reads_again(s):
+            computing *= AGAIN
         return self.start + math.hypot(computing * (1 + self.power * s.dense) * self.wasted, s.reading)
 
 
