@@ -11,6 +11,7 @@ What surprises, and why:
 - Accumulators are rounded to 16-bit values in other registers, which are stored (_matmul/store.py) while the first products of the next
   tile run, two steps of which are in flight.  So the tensor cores wait only for the conversion.  An activation takes longer: accumulators
   go to other registers, and it takes some columns beside each step of the next tile.
+- Where K is in parts (`Config.parts`), neighbouring steps are of different CTAs: what they copy at one time is neighbours in memory, too.
 - Tiles are taken in groups of some rows of tiles, column by column, so that what all CTAs read at one time is close to a square
   and stays in L2.
 
@@ -370,25 +371,14 @@ class Product:
 
     def sums_of_parts(self, thread) -> list:
         """The columns that this CTA stores, added up over the parts of K."""
-        groups = [
-            acc[first : first + 4]
-            for part in range(self.c.parts)
-            for acc in self.acc
-            for first in range(part * self.stored // 2, (part + 1) * self.stored // 2, 4)
-        ]
-        c = self.c
-        member = reg.from_(ptx.sreg("%cluster_ctarank"), u32) & (c.share - 1)
+        c, rank, half = self.c, reg.from_(ptx.sreg("%cluster_ctarank"), u32), self.stored // 2
+        member = rank & (c.share - 1)
+        firsts = [range(part * half, (part + 1) * half, 4) for part in range(c.parts)]
+        groups = [acc[first : first + 4] for of_part in firsts for acc in self.acc for first in of_part]
         ptx.cluster.wait()
-        sums = self.exchange.sums(
-            self.part,
-            lambda part: part * c.share + member,
-            address(self.landing),
-            self.landed,
-            thread,
-            groups,
-            self.acc_type,
-        )
-        return [sums[first : first + self.stored // 2] for first in range(0, len(sums), self.stored // 2)]
+        landing, ranks = address(self.landing), lambda part: part * c.share + member
+        sums = self.exchange.sums(self.part, ranks, landing, self.landed, thread, groups, self.acc_type)
+        return [sums[first : first + half] for first in range(0, len(sums), half)]
 
     def stored_by(self, place):
         """Where they are."""
