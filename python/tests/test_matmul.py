@@ -240,9 +240,7 @@ def test_groups_of_lines(size):
             start = end
 
 
-@pytest.mark.parametrize(
-    "k", [64, 200, 648], ids=str
-)  # fewer steps than parts, as many, and stages that are used again
+@pytest.mark.parametrize("k", [64, 648])  # fewer steps than parts, and stages that are used again
 @pytest.mark.parametrize(
     "config",
     [
@@ -801,8 +799,7 @@ ONE_WAVE = [  # M, N, K, whether B is stored (N, K): a tile, whether it is turne
     (256, 4096, 4096, False, (64, 128, True, 1, 2)), (192, 4096, 4096, True, (64, 96, True, 1, 2)), (300, 4096, 4096, True, (64, 160, True, 1, 2)),
     (256, 6144, 4096, True, (128, 96, False, 2, 1)), (256, 6144, 4096, False, (128, 96, False, 2, 1)), (192, 6144, 4096, False, (128, 96, True, 1, 2)),
     (100, 7168, 4096, True, (64, 112, True, 4, 1)), (128, 7168, 2048, True, (64, 112, False, 2, 1)), (2048, 512, 4096, True, (64, 128, False, 1, 2)),
-
-    (256, 2560, 7168, False, (64, 96, True, 4, 1)), (256, 2560, 7168, True, (64, 96, False, 4, 2)),
+    (256, 2560, 7168, False, (64, 192, False, 4, 1)), (256, 2560, 7168, True, (64, 192, False, 4, 1)),
 ]  # fmt: skip
 
 
