@@ -68,8 +68,8 @@ struct Function;
 struct Draft;
 class Builder;
 
-// A parameter as one word: [reg.]type[.v2|.v4][.ptr][.global|shared|local|const|param][.alignN][.palignN][.arrayN]...,
-// or texref, samplerref, surfref. `.palignN` is the alignment of what a pointer points to; `.array` is [].
+// A parameter as one word: [reg.]type[.v2|.v4][.ptr][.global|shared|local|const|OPAQUE][.alignN][.palignN][.arrayN]...,
+// or OPAQUE: texref, samplerref, surfref. `.palignN` is the alignment of what a pointer points to; `.array` is [].
 ir::Variable raw_variable(const Builder& builder, std::string_view type, std::string_view name);
 
 class Builder {

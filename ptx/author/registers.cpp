@@ -393,9 +393,11 @@ ir::Variable raw_variable(const Builder& builder, std::string_view type, std::st
     return v;
   }
   const auto bad = [&] {
-    builder.refuse(Code::bad_argument,
-                   cat("parameter `", name, "`: `", type,
-                       "` is not base[.v2|.v4][.ptr][.global|shared|local|const|param][.alignN][.palignN][.arrayN]"));
+    builder.refuse(
+        Code::bad_argument,
+        cat("parameter `", name, "`: `", type,
+            "` is not "
+            "base[.v2|.v4][.ptr][.global|shared|local|const|texref|samplerref|surfref][.alignN][.palignN][.arrayN]"));
   };
   const auto number = [&](std::string_view digits) {
     std::uint32_t n = 0;
@@ -416,7 +418,7 @@ ir::Variable raw_variable(const Builder& builder, std::string_view type, std::st
       pointer = true;
     } else if (part == "v2" || part == "v4") {
       v.vector = static_cast<std::uint8_t>(part[1] - '0');
-    } else if (part == "global" || part == "shared" || part == "local" || part == "const" || part == "param") {
+    } else if (ir::is_pointed(part)) {
       space = part;
     } else if (part.starts_with("align")) {
       v.alignment = number(part.substr(5));

@@ -220,7 +220,8 @@ class Lowering {
   }
 
   // .linking, then .space, .align n and .attribute(...) in any order, .v4, .type; of a parameter then .ptr .space
-  // .align n. Returns false where a word stands behind one that it has to stand before.
+  // .align n, where a texture, sampler or surface stands as a space. Returns false where a word stands behind one that
+  // it has to stand before.
   enum class Step : std::uint8_t { linking, space, vector, type, pointer, pointed, aligned };
   bool step(NodeId id, TokenId token, Specifiers& so_far, Step from, Step to) {
     if (so_far.step >= static_cast<int>(from) && so_far.step <= static_cast<int>(to)) return true;
@@ -255,8 +256,8 @@ class Lowering {
     } else if (word == "ptr" && owner != Owner::none) {
       if (!step(id, token, result, Step::type, Step::type)) return;
       v.pointer = ".ptr", result.step = static_cast<int>(Step::pointer);
-    } else if (const auto space = isa::space_named(word); space && pointed) {
-      if (!is_pointed(*space)) return unknown(id, word, result);
+    } else if (const auto space = isa::space_named(word); pointed && (space || is_opaque(word))) {
+      if (!is_pointed(word)) return unknown(id, word, result);
       if (!step(id, token, result, Step::pointer, Step::pointer)) return;
       v.pointer.append(" .").append(word), result.step = static_cast<int>(Step::pointed);
     } else if (space) {
@@ -277,10 +278,6 @@ class Lowering {
   void unknown(NodeId id, std::string_view word, Specifiers& result) {
     result.known = false;
     refuse(Code::bad_declaration, id, cat("`.", word, "` is no word of a declaration"));
-  }
-  static bool is_pointed(isa::Space space) {
-    return space == isa::Space::global || space == isa::Space::const_ || space == isa::Space::shared ||
-           space == isa::Space::local;
   }
   void alignment(NodeId id, std::string_view bytes, Variable& v) {
     const std::uint64_t number = bytes == "WARP_SZ" ? 32 : syntax::integer(bytes).value_or(0);
@@ -566,6 +563,10 @@ class Lowering {
 }  // namespace
 
 bool is_opaque(std::string_view word) { return word == "texref" || word == "samplerref" || word == "surfref"; }
+
+bool is_pointed(std::string_view word) {
+  return word == "global" || word == "const" || word == "shared" || word == "local" || is_opaque(word);
+}
 
 Lowered lower(const syntax::Tree& tree) {
   if (tree.edited()) return lower(syntax::parse(syntax::print(tree), tree.file()).tree);

@@ -20,4 +20,8 @@ Lowered lower(const syntax::Tree& tree);
 // texref, samplerref, surfref: what variables and parameters may be instead of a type (manual 5.3).
 bool is_opaque(std::string_view word);
 
+// What .ptr of a kernel's parameter may point to: a state space (manual 5.1.6.3), and the types above, which OpenCL's
+// compilers write and the manual does not have.
+bool is_pointed(std::string_view word);
+
 }  // namespace ptx::ir

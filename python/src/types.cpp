@@ -37,6 +37,7 @@ nb::object type_object(isa::Type type) {
 
 void init_types(nb::module_& m) {
   m.def("is_opaque", [](const std::string& name) { return ir::is_opaque(name); });
+  m.def("is_pointed", [](const std::string& word) { return ir::is_pointed(word); });
   type_class = nb::class_<PtxType>(m, "PtxType", "A type of PTX: `name`, `bits`, and `ptx`, the name with its dot")
                    .def(
                        "__init__",

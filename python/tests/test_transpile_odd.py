@@ -210,7 +210,7 @@ ret;
 }
 """,
     "params": """\
-<H>.visible .entry k(.param .align 64 .b8 m[128], .param .b8 s[3], .param .f32 f, .param .u64 .ptr .shared .align 8 p, .param .b16 h, .param .texref t, .param .u8 b)
+<H>.visible .entry k(.param .align 64 .b8 m[128], .param .b8 s[3], .param .f32 f, .param .u64 .ptr .shared .align 8 p, .param .b16 h, .param .texref t, .param .u64 .ptr .surfref .align 4 u, .param .u8 b)
 .maxnreg 32
 .minnctapersm 2
 .maxntid 64,2

@@ -49,6 +49,8 @@ constexpr const char* legal_modules[] = {
     ".func (.reg .b32 r, .reg .b32 q) f() { ret; }",
     ".visible .func f(); .func f() { ret; }",
     ".entry k(.param .u64 .ptr .global .align 16 a) { ret; }",
+    ".entry k(.param .u64 .ptr .texref a, .param .b64 .ptr .samplerref .align 8 b, .param .u64 .ptr .surfref c) { ret; "
+    "}",
     ".entry k(.param .texref a) { ret; }",
     ".entry k(.param .b8 a[32764]) { ret; }",
     ".entry k() .maxntid 1024,2,1 .minnctapersm 2 .maxnreg 32 { ret; }",
@@ -119,6 +121,9 @@ constexpr const char* refused_modules[] = {
     ".func f(.local .b32 a) { ret; }",
     ".func f(.param .texref a) { ret; }",
     ".func f(.param .u64 .ptr .global a) { ret; }",
+    ".entry k(.param .u64 .ptr .align 8 .texref a) { ret; }",
+    ".entry k(.param .u64 .ptr .global .texref a) { ret; }",
+    ".entry k(.param .u64 .texref a) { ret; }",
     ".entry k(.reg .b32 a) { ret; }",
     ".entry k(.param .b32 a[]) { ret; }",
     ".entry k(.param .b8 a[32765]) { ret; }",

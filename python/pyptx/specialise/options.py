@@ -196,15 +196,12 @@ class RawParam:
         except ValueError as error:
             raise ValueError(f"raw_params: {spelled!r} of {name!r}: {error}") from None
         self.pointer = False
-        self.space = ""
         self.alignment = self.pointer_alignment = 0
         self.array: int | None = None
         for part in rest:
             if part == "ptr":
                 self.pointer = True
-            elif part in ("global", "shared", "local", "const", "param"):
-                self.space = part
-            else:
+            elif not _core.is_pointed(part):
                 self._number(part)
 
     def _number(self, part: str):
