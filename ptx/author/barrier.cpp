@@ -22,12 +22,12 @@ namespace {
 
 const isa::Mnemonic* try_wait(const options::wait& options) {
   static const isa::Mnemonic* const usual = isa::resolve("mbarrier.try_wait.parity.shared.b64");
-  if (!options.sem && !options.scope && !options.space) return usual;
+  if (!options.sem && !options.scope && options.space && options.space->id == modifiers::shared.id) return usual;
   Text mnemonic;
   mnemonic << "mbarrier.try_wait.parity";
-  for (const auto& word : {options.sem, options.scope})
+  for (const auto& word : {options.sem, options.scope, options.space})
     if (word) mnemonic << '.' << word->text;
-  mnemonic << '.' << (options.space ? options.space->text : "shared") << ".b64";
+  mnemonic << ".b64";
   return isa::resolve(mnemonic.view());
 }
 

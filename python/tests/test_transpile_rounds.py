@@ -149,6 +149,8 @@ def test_waits_are_calls():
     assert triton in waiting(["{", DONE, *GOES_BACK, "}"])
     ours = [line.replace("::cta", "").replace(".uni", "") for line in GOES_BACK]
     assert "    ptx.mbarrier.wait(bar, 0)\n" in waiting(ours, DONE)
+    generic = [line.replace(".shared", "").replace("%r1", "%rd2") for line in ours]
+    assert ", 0, space=None)\n" in waiting(["cvta.shared.u64 %rd2, %rd1;", *generic], DONE)
     hint = [line.replace("%r2", "%r2, 0x989680").replace("parity", "parity.relaxed.cluster") for line in LEAVES]
     said = waiting(hint, DONE).split("mbarrier.wait(")[1].split(")\n    ptx.ret")[0]
     said = " ".join(said.split())

@@ -1626,7 +1626,7 @@ class BarrierSlot:
         *,
         sem: Literal["acquire", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
-        space: Literal["shared", "shared::cta"] | None = None,
+        space: Literal["shared", "shared::cta"] = "shared",
         suspend_time_hint: Number | None = None,
         leave: bool = False,
         uniform: bool = False,
@@ -1639,7 +1639,7 @@ class BarrierSlot:
             phase: the parity of the phase, 0 or 1
             sem: acquire unless given
             scope: with `sem`: cta unless given
-            space: shared unless given
+            space: shared or shared::cta; None: a generic address
             suspend_time_hint: nanoseconds that one try may sleep
             leave: one branch leaves the loop and another goes back, as CUTLASS writes it
             uniform: the branches are `bra.uni`
@@ -2761,7 +2761,7 @@ class mbarrier:
         *,
         sem: Literal["acquire", "relaxed"] | None = None,
         scope: Literal["cta", "cluster"] | None = None,
-        space: Literal["shared", "shared::cta"] | None = None,
+        space: Literal["shared", "shared::cta"] = "shared",
         suspend_time_hint: Number | None = None,
         leave: bool = False,
         uniform: bool = False,
@@ -2774,7 +2774,7 @@ class mbarrier:
             phase: the parity of the phase, 0 or 1
             sem: acquire unless given
             scope: with `sem`: cta unless given
-            space: shared unless given
+            space: shared or shared::cta; None: a generic address
             suspend_time_hint: nanoseconds that one try may sleep
             leave: one branch leaves the loop and another goes back, as CUTLASS writes it
             uniform: the branches are `bra.uni`
