@@ -23,25 +23,25 @@ void init_built(nb::module_& m) {
   nb::class_<BuiltModule>(m, "Module", "One kernel as instructions: what a trace made")
       .def(
           "emit",
-          [](const BuiltModule& self, bool lineinfo) { return ir::emit(self.built.module, ir::EmitOptions{lineinfo}); },
+          [](const BuiltModule& self, bool lineinfo) { return ir::emit(*self.module, ir::EmitOptions{lineinfo}); },
           nb::arg("lineinfo") = false, "Its PTX text; with `lineinfo`, with .file and .loc lines.")
       .def_prop_ro(
           "lines",
           [](const BuiltModule& self) {
             std::vector<Place> lines;
-            ir::emit(self.built.module, {}, &lines);
+            ir::emit(*self.module, {}, &lines);
             return lines_of(lines);
           },
           "(file, line) of the author for each line of the text; entry 0 is not used")
       .def_prop_ro("version",
                    [](const BuiltModule& self) {
-                     return nb::make_tuple(self.built.module.version.major, self.built.module.version.minor);
+                     return nb::make_tuple(self.module->version.major, self.module->version.minor);
                    })
-      .def_prop_ro("target", [](const BuiltModule& self) { return self.built.module.target; })
+      .def_prop_ro("target", [](const BuiltModule& self) { return self.module->target; })
       .def_prop_ro("instruction_count",
                    [](const BuiltModule& self) {
                      std::size_t count = 0;
-                     for (const auto& function : self.built.module.functions) count += function.instructions.size();
+                     for (const auto& function : self.module->functions) count += function.instructions.size();
                      return count;
                    })
       .def_prop_ro("dynamic_shared", [](const BuiltModule& self) { return self.built.dynamic_shared; })

@@ -15,10 +15,13 @@ struct RegistersOfModule {  // as Python holds them
 };
 
 struct BuiltModule {
-  author::Built built;
+  author::Built built;  // its module is empty: the kernels of one module share that
+  std::shared_ptr<const ir::Module> module;
   std::shared_ptr<const ModuleRegisters> registers;
   BuiltModule(author::Built made, std::shared_ptr<const ModuleRegisters> registers)
-      : built(std::move(made)), registers(std::move(registers)) {}
+      : built(std::move(made)),
+        module(std::make_shared<const ir::Module>(std::exchange(built.module, {}))),
+        registers(std::move(registers)) {}
 };
 
 void init_built(nb::module_& m);

@@ -198,11 +198,10 @@ void init_modules(nb::module_& m) {
       .def(
           "finish",
           [](Modules& self, const std::vector<BuiltModule>& kernels) {
-            const author::Built whole = self.module.finish();
-            std::vector<BuiltModule> made{BuiltModule(whole, self.registers)};
+            std::vector<BuiltModule> made{BuiltModule(self.module.finish(), self.registers)};
             for (const BuiltModule& kernel : kernels) {
               made.push_back(kernel);
-              made.back().built.module = whole.module;
+              made.back().module = made.front().module;
             }
             return made;
           },

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import pickle
+import subprocess
+import sys
 from typing import Annotated
 
 import numpy as np
@@ -277,3 +279,33 @@ def test_a_call_table_is_an_array_of_functions():
         ptx.ret()
 
     assert "call (got), %rd2, (given), calls;" in k.ptx() or "(given), calls;" in k.ptx()
+
+
+MANY = """
+import resource
+from pyptx import kernel, ptx, reg
+from pyptx.types import b32
+
+def one(number):
+    @kernel(arch="sm_90", entry=f"k{number}")
+    def body():
+        r = reg.array(b32, 2)
+        for i in range(1000):
+            ptx.inst.mov.b32(r[i & 1], i)
+        ptx.ret()
+    return body
+
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+kernels, before = [one(i) for i in range(150)], peak()
+text = ptx.module(kernels).ptx()
+print(text.count("mov.b32"), peak() - before)
+"""
+
+
+def test_kernels_of_a_module_share_it():
+    made = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, check=True)
+    moves, mebibytes = map(int, made.stdout.split())
+    assert moves == 150_000
+    assert mebibytes < 400, (
+        "150 kernels of 1,000 instructions, and each with a copy of the whole module, take 2,300 MiB"
+    )
