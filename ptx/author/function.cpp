@@ -114,7 +114,7 @@ ir::Function head_of(const Builder& b, const State& s, const FunctionOptions& o)
   alone.functions.push_back(head);
   alone.functions.back().declaration = true;
   alone.items.push_back({ir::Module::Item::Kind::function, 0});
-  Diagnostics found = check::check(alone);
+  Diagnostics found = check::check_part(alone);
   std::erase_if(found,
                 [](const Diagnostic& d) { return d.code == Code::unknown_target || d.code == Code::target_version; });
   if (has_error(found)) throw Refused(std::move(found));

@@ -147,7 +147,7 @@ void judge(const Builder& b, const Draft& draft, const ir::Variable& v) {
   alone.address_size = draft.module.address_size;
   alone.items.push_back({ir::Module::Item::Kind::variable, 0, b.place()});
   alone.variables.push_back(v);
-  Diagnostics found = check::check(alone);
+  Diagnostics found = check::check_part(alone);
   std::erase_if(found, [](const Diagnostic& d) {
     return d.code == Code::unknown_target || d.code == Code::target_version || d.code == Code::undefined_name;
   });

@@ -32,6 +32,9 @@ std::optional<Diagnostic> check_instruction(const ModuleTarget& target, const ir
 // line is missing, and a person wants to read of it once.
 Diagnostics check(ir::Module& module, bool judged = false, bool once = false);
 
+// The same for a part of a module: bodies of its functions and debug sections may stand elsewhere.
+Diagnostics check_part(ir::Module& module, bool judged = false, bool once = false);
+
 // Notes on what is legal and yet not how the manual writes it: modifiers in another order, with the manual's spelling.
 // It reads the matches that check() has set, so check() comes first.
 Diagnostics lint(const ir::Module& module);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "ptx/base/text.h"
@@ -313,7 +314,42 @@ void check_module_directives(const ModuleTarget& target, const ir::Module& modul
   }
 }
 
+namespace {
+
+// A function that is not .extern has a body in the module, or an .alias gives it that of another one.
+void check_bodies(const ir::Module& module, Diagnostics& found) {
+  std::unordered_set<std::uint32_t> known;
+  for (const ir::Function& f : module.functions)
+    if (!f.declaration || f.linking == "extern") known.insert(f.name.id());
+  for (const std::string& text : module.texts)
+    if (const std::string_view name = alias_names(text).first; !name.empty()) known.insert(Name(name).id());
+  for (const ir::Function& f : module.functions) {
+    if (!known.insert(f.name.id()).second) continue;
+    found.emplace_back(Code::undefined_name, f.place,
+                       cat('`', f.name.view(), "` has no body in the module; a function of another one is .extern"));
+  }
+}
+
+// 11.1.2: what says debug has DWARF information.
+void check_debug(const ir::Module& module, Diagnostics& found) {
+  const auto is_section = [](const std::string& text) { return text.starts_with(".section"); };
+  if (module.target.find(", debug") != module.target.npos &&
+      std::none_of(module.texts.begin(), module.texts.end(), is_section)) {
+    found.emplace_back(Code::directive_value, module.target_place,
+                       "`.target` debug: the module has no DWARF information, which stands in a .section");
+  }
+}
+
+}  // namespace
+
 Diagnostics check(ir::Module& module, bool judged, bool once) {
+  Diagnostics found = check_part(module, judged, once);
+  check_bodies(module, found);
+  check_debug(module, found);
+  return found;
+}
+
+Diagnostics check_part(ir::Module& module, bool judged, bool once) {
   Diagnostics found;
   check_target(module, found);
   check_names(module, found);

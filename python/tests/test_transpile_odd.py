@@ -241,8 +241,8 @@ exit;
 """,
     "proto only": """\
 <H>.extern .entry k(.param .u64 x);
-.visible .func (.param .b32 r) f(.param .b32 a);
-.func vprintf(.param .b64 a, .param .b64 b);
+.extern .func (.param .b32 r) f(.param .b32 a);
+.extern .func vprintf(.param .b64 a, .param .b64 b);
 """,
     "vararg": """\
 <H>.func (.param .b32 r) f(.param .b32 a, .param .align 8 .b8 va[]) { ret; }

@@ -48,6 +48,8 @@ constexpr const char* legal_modules[] = {
     ".func f(.param .b32 a); .func f(.param .b32 b) { ret; }",
     ".func (.reg .b32 r, .reg .b32 q) f() { ret; }",
     ".visible .func f(); .func f() { ret; }",
+    ".extern .func f(); .extern .entry k();",
+    ".func f() { ret; } .visible .func g(); .alias g, f;",
     ".entry k(.param .u64 .ptr .global .align 16 a) { ret; }",
     ".entry k(.param .u64 .ptr .texref a, .param .b64 .ptr .samplerref .align 8 b, .param .u64 .ptr .surfref c) { ret; "
     "}",
@@ -111,6 +113,9 @@ constexpr const char* refused_modules[] = {
     "ret; }",
     ".func f() { ret; } .global .u64 t[] = {f}; .entry k() { .reg .b64 l; .reg .b32 a; call l, (a), t; ret; }",
     ".func f() { ret; } .func f();",
+    ".func f();",
+    ".weak .func f(); .entry k() { call f; ret; }",
+    ".visible .entry k();",
     ".func f(.param .b32 a); .func f(.param .f32 b) { ret; }",
     ".func f(.param .b32 a); .func f() { ret; }",
     ".extern .func f(); .visible .func f() { ret; }",

@@ -313,7 +313,8 @@ TEST_CASE("wrong_arguments") {
 TEST_CASE("unknown_target, target_version") {
   CHECK(first(diagnose(".version 9.0\n.target sm_91\n")) == Code::unknown_target);
   CHECK(first(diagnose(".version 7.8\n.target sm_90a\n")) == Code::target_version);
-  CHECK(first(diagnose(".version 8.0\n.target sm_90a, debug\n")) == Code{});
+  CHECK(first(diagnose(".version 8.0\n.target sm_90a, debug\n.section .debug_info { }\n")) == Code{});
+  CHECK(first(diagnose(".version 8.0\n.target sm_90a, debug\n")) == Code::directive_value);
 }
 
 TEST_CASE("special registers of bits are no floating-point numbers") {
