@@ -6,11 +6,9 @@ Importing this module skips the importing test module where there is no jax.
 from __future__ import annotations
 
 import contextlib
-import os
 
 import pytest
 
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # torch's tests share the device
 jax = pytest.importorskip("jax", reason="skipped: no jax")
 with contextlib.suppress(RuntimeError):  # a backend may be up already
     jax.config.update("jax_num_cpu_devices", 8)
