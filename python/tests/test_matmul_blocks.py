@@ -120,8 +120,9 @@ def test_what_measured_best_is_chosen():
     assert [(c.bm, c.bn) for c in tiles] == [(128, 128), (128, 192), *wide, (128, 128), (128, 64), (64, 128)]
     assert blocks_of(4096, 7168, 16384, plain=False).bn == blocks_of(512, 7168, 16384, True, batch=8).bn == 128
     assert blocks_of(4096, 2112, 7168, gated=True) == replace(BLOCKS, cn=1)
-    groups = [blocks_of(rows, 4096, 7168, grouped=True, batch=32) for rows in (8, 128)]
-    assert [(c.bm, c.bn) for c in groups] == [(64, 128), (128, 128)]
+    groups = [blocks_of(rows, 4096, 7168, grouped=True, batch=32) for rows in (8, 128, 2048)]
+    assert [(c.bm, c.bn) for c in groups] == [(64, 128), (128, 128), (128, 256)]
+    assert blocks_of(2048, 4096, 7168, True, batch=32, plain=False).bn == 128
     found = [scaled_stream_of(m, n, 7168) for m, n in ((1, 4096), (16, 2112), (32, 7168), (64, 4096), (128, 2112), (16, 24576), (64, 24576))]  # fmt: skip
     assert [(c.tall, c.parts, c.bn) for c in found] == [
         (False, 2, 64), (False, 3, 64), (False, 1, 64), (True, 2, 64), (True, 3, 56), (False, 1, 128), (False, 1, 128)

@@ -327,6 +327,7 @@ OF_BLOCKS = (
     (Config(64, 128, 8, consumers=1, swing=False), 0.24, 1.5),
 )
 FEW_WAVES = 3  # up to which power does not bound products with scales of blocks, and WIDEST is not measured
+OF_GROUP = 1024  # rows of a group, from which on it is measured
 # Tiles for up to 16 and for up to 32 rows of each matrix of a batch.
 OF_LINES = Config(128, 16, 10, turned=True, l2="64B"), Config(128, 32, 9, turned=True, l2="64B")
 # Tiles of 64 rows, and of 128, that fill the GPU once.
@@ -341,7 +342,7 @@ def blocks_of(
     m: int, n: int, k: int, grouped: bool = False, gated: bool = False, batch: int = 1, plain: bool = True
 ) -> Config:
     """The configuration whose waves take the least time.  BLOCKS: pairs of CTAs along N; along M, or none, where that leaves one of a pair
-    without a tile.  `plain`: without an epilogue, for which WIDEST has too few registers."""
+    without a tile.  `plain`: without an epilogue, for which WIDEST has too few registers, and no masked groups, for which it is not measured."""
     columns = 2 * n if gated else n
 
     def waves(c: Config) -> int:
@@ -349,7 +350,7 @@ def blocks_of(
 
     def is_taken(c: Config) -> bool:
         if c == WIDEST:
-            return plain and not (grouped or gated) and waves(c) > FEW_WAVES
+            return plain and not gated and waves(c) > FEW_WAVES and (not grouped or m >= OF_GROUP)
         return c.bn == 128 or not gated
 
     def microseconds(candidate):
@@ -542,7 +543,7 @@ def grouped_kernel(
         return blackwell_kernel(c, kind, True, b_k_major, out, False, epilogue, True, masked, found)
     if found:
         c = (
-            blocks_of(each, n, k, True, gated, some)
+            blocks_of(each, n, k, True, gated, some, plain=not masked)
             if scaled
             else tile_of(
                 Sizes(each, n, -(-k * kind.bits // (8 * ROW)), some, True, b_k_major, grouped=True, gated=gated)
