@@ -21,9 +21,8 @@ if "PYPTX_CACHE_DIR" not in os.environ:  # before the first kernel: the library 
     os.environ["PYPTX_CACHE_DIR"] = tempfile.mkdtemp(prefix="pyptx-cache-")
     atexit.register(shutil.rmtree, os.environ["PYPTX_CACHE_DIR"], ignore_errors=True)
 
-os.environ.setdefault(
-    "XLA_PYTHON_CLIENT_PREALLOCATE", "false"
-)  # other processes share the device; before jax is imported
+# Before jax is imported: other processes share the device.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 SEED = os.environ.get("PYPTX_TEST_SEED")
 if SEED is None:

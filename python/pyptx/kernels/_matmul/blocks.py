@@ -32,13 +32,11 @@ class BlockSums:
     def __init__(self, product: Product, store: Store, thread):
         self.product, self.store, self.acc = product, store, product.acc[0]
         self.first = (thread >> 5) * 16 + ((thread & 31) >> 2)
-        self.backwards = (
-            reg.scalar(u32, init=1) if product.c.swing else None
-        )  # whether the tile before went through K backwards
+        # Whether the tile before went through K backwards.
+        self.backwards = reg.scalar(u32, init=1) if product.c.swing else None
         self.clear()
-        self.ahead = (
-            self.begin if self.leaves_room(product.epilogue) else None
-        )  # writes what comes before a tile's place is known
+        # Writes what comes before a tile's place is known.
+        self.ahead = self.begin if self.leaves_room(product.epilogue) else None
 
     def begin(self):
         raise NotImplementedError

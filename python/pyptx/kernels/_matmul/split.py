@@ -101,9 +101,8 @@ class Body:
             reg.from_(each(), u32) for each in (ptx.special.ctaid.x, ptx.special.ctaid.y, ptx.special.ctaid.z)
         )
         blocks, groups = ptx.param(u32, "R"), ptx.param(u32, "G")
-        wide = groups * (self.bm // ROWS) > blocks * (
-            self.bn // COLUMNS
-        )  # more tiles side by side than below each other
+        # Whether more tiles lie side by side than below each other.
+        wide = groups * (self.bm // ROWS) > blocks * (self.bn // COLUMNS)
         row, column, matrix = reg.scalar(u32), reg.scalar(u32), None
         ptx.inst.selp.u32(row, short, long, wide)
         ptx.inst.selp.u32(column, long, short, wide)
