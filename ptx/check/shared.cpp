@@ -13,7 +13,7 @@ namespace ptx::check {
 
 namespace {
 
-bool counts(const ir::Variable& v) {
+bool is_counted(const ir::Variable& v) {
   return v.space == isa::Space::shared && !is_extern(v) && (v.dims.empty() || v.dims[0] >= 0);
 }
 
@@ -70,12 +70,12 @@ class Named {
 std::uint64_t bytes_of(const ir::Module& module, const Named& named) {
   std::uint64_t end = 0;
   for (const ir::Variable& v : module.variables) {
-    if (counts(v) && named.variables.contains(&v)) end = behind(end, v);
+    if (is_counted(v) && named.variables.contains(&v)) end = behind(end, v);
   }
   for (const ir::Function& f : module.functions) {
     if (!named.bodies.contains(&f)) continue;
     for (const ir::Variable& v : f.variables) {
-      if (counts(v)) end = behind(end, v);
+      if (is_counted(v)) end = behind(end, v);
     }
   }
   return end;
@@ -85,7 +85,7 @@ std::uint64_t all_bytes(const ir::Module& module) {
   std::uint64_t end = 0;
   const auto add = [&](const std::vector<ir::Variable>& variables) {
     for (const ir::Variable& v : variables) {
-      if (counts(v)) end = behind(end, v);
+      if (is_counted(v)) end = behind(end, v);
     }
   };
   add(module.variables);

@@ -146,7 +146,7 @@ def write(plan: Decode, dtype, stretch, tensors, out, sums):
     with ptx.else_():
         if plan.groups > 1:
             ptx.setmaxnreg_inc(computing)
-        makes = of_queries(WIDENED[kind], dtype) if plan.narrow else kind
+        makes = of_queries(widened_kind(kind), dtype) if plan.narrow else kind
         makes(plan, f16 if plan.narrow else dtype, shared, tid & 127, tid >> 7).run(stretch, None, *pointers)
     ptx.ret()
 
@@ -268,4 +268,5 @@ class WidenedWhole(ScaledRows, WholeWarpgroup):
     """A `WholeWarpgroup` with such keys."""
 
 
-WIDENED = {PackedWarpgroup: WidenedPart, WholeWarpgroup: WidenedWhole}
+def widened_kind(kind):
+    return WidenedPart if kind is PackedWarpgroup else WidenedWhole
