@@ -50,19 +50,9 @@ class Widened(Forward):
     @property
     def copies(self):
         """What `fetch` reads of a plan, with the rings of e4m3 as those of k and v."""
-        names = [
-            "pairs",
-            "direct",
-            "tiles",
-            "line",
-            "columns",
-            "width",
-            "size",
-            "rows",
-            "copied_rows",
-            "q_bytes",
-            "groups",
-        ]
+        names = (
+            "pairs", "direct", "tiles", "line", "columns", "width", "size", "rows", "copied_rows", "q_bytes", "groups",
+        )  # fmt: skip
         k_bytes, v_bytes = self.keys * self.width, self.keys * self.values
         at_k, stages = super().bytes, self.narrow_stages
         own = {"stages": stages, "k_bytes": k_bytes, "v_bytes": v_bytes, "at_k": at_k, "at_v": at_k + stages * k_bytes}
