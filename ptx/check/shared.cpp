@@ -2,7 +2,8 @@
 // or a function that it names, and all those of their bodies, also where nothing reaches the statement; variables
 // without a size, and .extern ones, are not counted.
 #include <algorithm>
-#include <set>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ptx/arch/target.h"
@@ -29,24 +30,44 @@ std::uint64_t most_of(const isa::Target& target) {
   return target.suffix == 'a' && found ? found->cta_shared : arch::static_shared;
 }
 
+// Which item of the module has the body of a function.
+using Bodies = std::unordered_map<std::uint32_t, std::uint32_t>;
+
+Bodies bodies_of(const ir::Module& module) {
+  Bodies found;
+  for (std::uint32_t i = 0; i < module.items.size(); ++i) {
+    if (module.items[i].kind != ir::Module::Item::Kind::function) continue;
+    const ir::Function& f = module.functions[module.items[i].index];
+    if (!f.declaration) found.emplace(f.name.id(), i);
+  }
+  return found;
+}
+
 // The variables of the module and the bodies that a kernel names, itself or by functions that it names.
 class Named {
  public:
-  Named(const ir::Module& module, const ModuleSymbols& symbols) : module_(module), symbols_(symbols) {}
-
-  void add(std::uint32_t name) {
-    for (std::uint32_t i = 0; i < module_.items.size(); ++i) {
-      if (module_.items[i].kind != ir::Module::Item::Kind::function) continue;
-      const ir::Function& f = module_.functions[module_.items[i].index];
-      if (f.name.id() == name && !f.declaration && bodies.insert(&f).second) add(f, Symbols(symbols_, f, i));
+  Named(const ir::Module& module, const ModuleSymbols& symbols, const Bodies& items, Name kernel)
+      : module_(module), symbols_(symbols), items_(items) {
+    add(kernel.id());
+    while (!pending_.empty()) {
+      const std::uint32_t item = pending_.back();
+      pending_.pop_back();
+      look_through(module.functions[module.items[item].index], item);
     }
   }
 
-  std::set<const ir::Variable*> variables;
-  std::set<const ir::Function*> bodies;
+  std::unordered_set<const ir::Variable*> variables;
+  std::unordered_set<const ir::Function*> bodies;
 
  private:
-  void add(const ir::Function& f, const Symbols& symbols) {
+  void add(std::uint32_t name) {
+    const auto item = items_.find(name);
+    if (item == items_.end()) return;
+    if (bodies.insert(&module_.functions[module_.items[item->second].index]).second) pending_.push_back(item->second);
+  }
+
+  void look_through(const ir::Function& f, std::uint32_t item) {
+    const Symbols symbols(symbols_, f, item);
     for (std::uint32_t at = 0; at < f.body.size(); ++at) {
       const ir::Statement& s = f.body[at];
       if (s.kind == ir::Statement::Kind::instruction) add(f, f.operands_of(f.instructions[s.index]), symbols, at);
@@ -65,6 +86,8 @@ class Named {
 
   const ir::Module& module_;
   const ModuleSymbols& symbols_;
+  const Bodies& items_;
+  std::vector<std::uint32_t> pending_;
 };
 
 std::uint64_t bytes_of(const ir::Module& module, const Named& named) {
@@ -99,11 +122,10 @@ void check_shared(const ModuleTarget& target, const ir::Module& module, const Mo
                   Diagnostics& found) {
   const std::uint64_t most = most_of(target.sm);
   if (target.sm.number == 0 || all_bytes(module) <= most) return;
+  const Bodies bodies = bodies_of(module);
   for (const ir::Function& f : module.functions) {
     if (!f.entry || f.declaration) continue;
-    Named named(module, symbols);
-    named.add(f.name.id());
-    const std::uint64_t size = bytes_of(module, named);
+    const std::uint64_t size = bytes_of(module, Named(module, symbols, bodies, f.name));
     if (size <= most) continue;
     found.emplace_back(
         Code::directive_value, f.place,
