@@ -19,17 +19,20 @@ using Kind = Operand::Kind;
 constexpr std::size_t most_terms = 8;
 constexpr int deepest = 64;
 
-// base + constant + the sum of registers, each by a factor.
+std::uint64_t bits(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+
+// How far a step of these bits goes, up or down.
+std::uint64_t magnitude(std::uint64_t step) { return step >> 63 ? 0 - step : step; }
+
+// base + a constant + the sum of registers, each by a factor, modulo 2^64. Nobody asks for the constant.
 struct Form {
   std::uint32_t base = ir::no_id;
-  std::int64_t constant = 0;
-  std::vector<std::pair<RegisterId, std::int64_t>> terms{};
+  std::vector<std::pair<RegisterId, std::uint64_t>> terms{};
   bool several = false;  // more than one base, or too long: it says nothing
 
-  void add(const Form& other, std::int64_t factor) {
+  void add(const Form& other, std::uint64_t factor) {
     several = several || other.several || (other.base != ir::no_id && (base != ir::no_id || factor != 1));
     if (other.base != ir::no_id) base = other.base;
-    constant += other.constant * factor;
     for (const auto& [reg, by] : other.terms) {
       const auto same = std::find_if(terms.begin(), terms.end(), [&](const auto& term) { return term.first == reg; });
       if (same != terms.end())
@@ -78,7 +81,7 @@ class Memory {
     if (all.size() == 1) return result(f_.instructions[all[0]], depth);
     // What a loop adds to in each round: one value to begin with, and steps by numbers.
     std::optional<Form> first;
-    std::int64_t step = 0;
+    std::uint64_t step = 0;
     for (const std::uint32_t at : all) {
       const Instruction& i = f_.instructions[at];
       const auto operands = f_.operands_of(i);
@@ -88,7 +91,7 @@ class Memory {
                           operands.size() == 2 && is_plain(operands[1]) && operands[1].id == id;
       if (copies) continue;
       if (adds) {
-        step = std::gcd(step, operands[2].value);
+        step = std::gcd(step, magnitude(bits(operands[2].value)));
       } else if (first || !(first = result(i, depth))) {
         return {};
       }
@@ -105,14 +108,14 @@ class Memory {
     const bool product = text.starts_with("mul.lo") || text.starts_with("mul.wide");
     const bool sum_of_product = text.starts_with("mad.lo") || text.starts_with("mad.wide");
     Form made;
-    const auto add = [&](const Operand& o, std::int64_t factor) {
+    const auto add = [&](const Operand& o, std::uint64_t factor) {
       const auto part = value(o, depth);
       if (part) made.add(*part, factor);
       return part.has_value();
     };
     const auto multiply = [&](const Operand& a, const Operand& b) {
-      if (b.kind == Kind::integer) return add(a, b.value);
-      return a.kind == Kind::integer && add(b, a.value);
+      if (b.kind == Kind::integer) return add(a, bits(b.value));
+      return a.kind == Kind::integer && add(b, bits(a.value));
     };
     bool whole = false;
     if ((opcode == "mov" || opcode == "cvta" || (opcode == "cvt" && is_of_integers(text))) && operands.size() == 1)
@@ -122,9 +125,9 @@ class Memory {
     else if (opcode == "add" || (opcode == "or" && operands[1].kind == Kind::integer))
       whole = add(operands[0], 1) && add(operands[1], 1);
     else if (opcode == "sub")
-      whole = add(operands[0], 1) && add(operands[1], -1);
+      whole = add(operands[0], 1) && add(operands[1], bits(-1));
     else if (opcode == "shl" && operands[1].kind == Kind::integer && operands[1].value >= 0 && operands[1].value < 32)
-      whole = add(operands[0], std::int64_t{1} << operands[1].value);
+      whole = add(operands[0], std::uint64_t{1} << operands[1].value);
     else if (product)
       whole = multiply(operands[0], operands[1]);
     else if (sum_of_product && operands.size() == 3)
@@ -146,12 +149,11 @@ class Memory {
     if (is_plain(o)) return form(o.id, depth);
     if (o.kind == Kind::integer || o.kind == Kind::symbol) {
       if (o.kind == Kind::symbol) made.base = o.id;
-      made.constant = o.value;
       return made;
     }
     if (o.kind == Kind::address && o.child_count == 1) {
       const auto base = value(f_.children(o)[0], depth);
-      if (base) made.add(*base, 1), made.constant += o.value;
+      if (base) made.add(*base, 1);
       return base ? std::optional(made) : std::nullopt;
     }
     return {};
@@ -204,7 +206,7 @@ class Memory {
     if (!at || at->several || at->base == ir::no_id) return;
     MemoryUse use;
     for (const auto& [reg, by] : at->terms)
-      if (by != 0) use.steps.push_back(static_cast<std::uint64_t>(by < 0 ? -by : by));
+      if (by != 0) use.steps.push_back(magnitude(by));
     const std::string_view opcode = i.mnemonic->opcode;
     const auto operands = f_.operands_of(i);
     if (opcode == "ldmatrix" || opcode == "stmatrix") {

@@ -7,6 +7,7 @@
 #include "ptx/analysis/access.h"
 #include "ptx/analysis/flow.h"
 #include "ptx/analysis/liveness.h"
+#include "ptx/analysis/memory.h"
 #include "ptx/base/text.h"
 #include "ptx/check/check.h"
 #include "ptx/ir/lower.h"
@@ -273,6 +274,29 @@ TEST_CASE("dominators, loops and liveness of random graphs") {
       CHECK(live.out(b) == std::vector<ir::RegisterId>(out.begin(), out.end()));
     }
   }
+}
+
+TEST_CASE("addresses are sums modulo 2^64") {
+  const ir::Function f = kernel(R"(
+    ld.param.u64 l0, [p];
+    mul.lo.s64 l1, l4, -9223372036854775808;
+    sub.s64 l2, l5, l1;
+    mad.lo.s64 l3, l2, 9223372036854775807, l1;
+    add.s64 l6, l0, l3;
+    st.global.b32 [l6+-2147483648], 1;
+    add.s64 l7, l6, -9223372036854775808;
+    ld.global.b32 r1, [l7];
+    mov.b64 l8, l0;
+    add.s64 l8, l8, -9223372036854775808;
+    ld.global.b32 r2, [l8];)",
+                                false);
+  const auto found = analysis::reached_memory(f);
+  REQUIRE(found.size() == 1);
+  const auto& uses = found.begin()->second.uses;
+  REQUIRE(uses.size() == 3);
+  const std::uint64_t most = std::uint64_t{1} << 63;
+  CHECK(uses[0].steps == std::vector<std::uint64_t>{most - 1});  // of l5; the products of l4 cancel
+  CHECK(uses[2].steps == std::vector<std::uint64_t>{most});
 }
 
 TEST_CASE("every fixture") {
