@@ -1,7 +1,6 @@
 // Whether the .shared variables of each kernel fit. The assembler lays out those of the module that the kernel names,
 // or a function that it names, and all those of their bodies, also where nothing reaches the statement; variables
 // without a size, and .extern ones, are not counted.
-#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -19,7 +18,7 @@ bool is_counted(const ir::Variable& v) {
 }
 
 std::uint64_t behind(std::uint64_t end, const ir::Variable& v) {
-  const std::uint64_t align = std::max(1u, alignment(v));
+  const std::uint64_t align = alignment(v);
   return (end + align - 1) / align * align + bytes(v);
 }
 
@@ -90,29 +89,18 @@ class Named {
   std::vector<std::uint32_t> pending_;
 };
 
-std::uint64_t bytes_of(const ir::Module& module, const Named& named) {
+// Of all variables where no kernel is asked for.
+std::uint64_t bytes_of(const ir::Module& module, const Named* kernel = nullptr) {
   std::uint64_t end = 0;
   for (const ir::Variable& v : module.variables) {
-    if (is_counted(v) && named.variables.contains(&v)) end = behind(end, v);
+    if (is_counted(v) && (!kernel || kernel->variables.contains(&v))) end = behind(end, v);
   }
   for (const ir::Function& f : module.functions) {
-    if (!named.bodies.contains(&f)) continue;
+    if (kernel && !kernel->bodies.contains(&f)) continue;
     for (const ir::Variable& v : f.variables) {
       if (is_counted(v)) end = behind(end, v);
     }
   }
-  return end;
-}
-
-std::uint64_t all_bytes(const ir::Module& module) {
-  std::uint64_t end = 0;
-  const auto add = [&](const std::vector<ir::Variable>& variables) {
-    for (const ir::Variable& v : variables) {
-      if (is_counted(v)) end = behind(end, v);
-    }
-  };
-  add(module.variables);
-  for (const ir::Function& f : module.functions) add(f.variables);
   return end;
 }
 
@@ -121,11 +109,12 @@ std::uint64_t all_bytes(const ir::Module& module) {
 void check_shared(const ModuleTarget& target, const ir::Module& module, const ModuleSymbols& symbols,
                   Diagnostics& found) {
   const std::uint64_t most = most_of(target.sm);
-  if (target.sm.number == 0 || all_bytes(module) <= most) return;
+  if (target.sm.number == 0 || bytes_of(module) <= most) return;
   const Bodies bodies = bodies_of(module);
   for (const ir::Function& f : module.functions) {
     if (!f.entry || f.declaration) continue;
-    const std::uint64_t size = bytes_of(module, Named(module, symbols, bodies, f.name));
+    const Named named(module, symbols, bodies, f.name);
+    const std::uint64_t size = bytes_of(module, &named);
     if (size <= most) continue;
     found.emplace_back(
         Code::directive_value, f.place,
