@@ -301,13 +301,13 @@ def _attention(call: Call):
         return call.given_back(run(*given, **options))
     if other == "mma" or (other and (q.shape[3] > 192 or v.shape[3] > 128)):  # which takes packed tensors
         q, k, v = (packed(dense(each)) for each in (q, k, v))
+    *key, one = key
+    one = one if differentiable and not (other or beside) else 0
     run = choice.made(
-        q, "choose", *key, False, bool(beside), _is_deterministic(q, call.deterministic), differentiable, other
+        q, "choose", *key, one, False, bool(beside), _is_deterministic(q, call.deterministic), differentiable, other
     )
     q, k, v = dense(q), dense(k), dense(v)
-    if (
-        differentiable and not (other or beside) and key[-1]
-    ):  # `one_query`, which has no tiles, and takes packed queries
+    if one:  # a kernel that has no tiles, and takes packed queries
         q, options = packed(q), {name: value for name, value in options.items() if name != "together"}
     if call.keep and differentiable:
         call.keep(run, (q, k, v, *beside), options)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention.forward import Warpgroup
 from pyptx.kernels._attention.plan import Forward, options_of
+from pyptx.kernels._attention.softmax import power
 from pyptx.kernels._attention.tiles import Divisor, Tiles, apply, bounds_of, floor_divided, sequence_of, signed
 from pyptx.kernels._attention.widened import as_f16, power_below
 from pyptx.kernels._epilogue import with_tensors
@@ -493,9 +494,3 @@ def swizzled_k(piece, row, pieces: int):
 def swizzled_v(piece, row, pieces: int):
     """Where a piece of 16 bytes of v lies in its row.  Eight lanes that read a piece of eight rows then meet all banks."""
     return piece ^ (row & 7) if pieces >= 8 else piece ^ ((row >> 1) & 3)
-
-
-def power(exponent, base):
-    """2^(exponent - base)."""
-    difference = apply(f32, ptx.inst.sub.f32, exponent, base)
-    return apply(f32, ptx.inst.ex2.approx.ftz.f32, difference)

@@ -114,13 +114,13 @@ def choose(
     other,
 ):  # fmt: skip
     """The forward kernel; joined with its backward if `differentiable`.  `small`: None, or `small_sizes`, and whether
-    _attention/small.py has the gradients.  `one`: `one_query_ctas`, for calls with a gradient."""
+    _attention/small.py has the gradients.  `one`: 0, or `one_query_ctas`, for calls with a gradient on Hopper and without sinks."""
     masks = {"right": right, "left": left, "softcap": softcap, "sinks": sinks}
     if other.startswith("blackwell") and width <= 192 and values <= 128 and not ragged:
         forward = blackwell_attention_kernel(TYPES[name], Blackwell.of(width, values, **masks), other.split()[1])
     elif other:
         forward = mma_attention_kernel(TYPES[name], Mma.of(width, values, ragged=ragged, **masks))
-    elif one and differentiable and not sinks:
+    elif one:
         return one_query(name, width, values, right, left, one)
     elif small:
         forward = small_forward(name, width, values, *small[:3], *masks.values())

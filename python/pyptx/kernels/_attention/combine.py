@@ -8,6 +8,7 @@ are up to 64 parts; lane l of each warp has the weights of parts l and l + 32.
 import math
 
 from pyptx import Tile, kernel, ptx, reg, smem
+from pyptx.kernels._attention.softmax import power
 from pyptx.kernels._attention.tiles import apply
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E, divided, registers, smem_address
@@ -176,7 +177,3 @@ class Parts:
         convert = getattr(ptx.inst.cvt.rn, dtype.name + "x2").f32
         values = [apply(f32, ptx.inst.mul.rn.f32, each, factor) for each in values]
         return [apply(b32, convert, high, low) for low, high in zip(values[::2], values[1::2], strict=True)]
-
-
-def power(x, base):
-    return apply(f32, ptx.inst.ex2.approx.ftz.f32, apply(f32, ptx.inst.sub.f32, x, base))

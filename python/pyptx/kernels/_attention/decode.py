@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg
-from pyptx.kernels._attention.forward import Shared, Warpgroup, beside_of, fetch, keys_of
+from pyptx.kernels._attention.forward import Warpgroup, beside_of, fetch
 from pyptx.kernels._attention.plan import BIAS, WIDE, options_of
 from pyptx.kernels._attention.results import Lines
 from pyptx.kernels._attention.small_forward import resident
@@ -18,15 +18,15 @@ from pyptx.kernels._attention.tiles import Divisor, apply, floor_divided, signed
 from pyptx.kernels._attention.widened import (
     ScaledRows,
     Widened,
-    WidenedShared,
     WidenedTiles,
-    narrow_keys_of,
-    of_queries,
+    keys_of,
+    memory_of,
     scales_of,
-)  # fmt: skip
+    warpgroup_of,
+)
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import divided, quotient
-from pyptx.types import f16, f32, s32, u32, u64
+from pyptx.types import f32, s32, u32, u64
 
 __all__ = ["Decode", "decode_kernel"]
 
@@ -100,8 +100,6 @@ def decode_kernel(dtype, plan: Decode):
         stretch = Stretch(plan, **beside, scale_k=SCALE_K, scale_v=SCALE_V)
         write(plan, dtype, stretch, (Q, K, V), OUT, SUMS)
 
-    widths = ("D", plan.width), ("DV", plan.values)
-    keys = [narrow_keys_of(plan, *each) if plan.narrow else keys_of(dtype, plan, each[0]) for each in widths]
     lines, parts = ("B", "HK", "R"), [] if plan.alone else ["S"]
     outputs = (
         Tile(*parts, *lines, "DV", dtype if plan.alone else f32),
@@ -114,7 +112,7 @@ def decode_kernel(dtype, plan: Decode):
     return kernel(
         in_specs=(
             Tile("B", "HK", "R", "D", dtype, tma_box=(1, 1, plan.rows, WIDE), packed=False, tma_swizzle="128B"),
-            *keys, *more.values(),
+            *keys_of(dtype, plan), *more.values(),
         ),
         out_specs=outputs,
         raw_params=plan.scalars,
@@ -129,8 +127,9 @@ def decode_kernel(dtype, plan: Decode):
 
 def write(plan: Decode, dtype, stretch, tensors, out, sums):
     """Writes the body."""
-    kind = WholeWarpgroup if plan.alone else PackedWarpgroup
-    shared = (WidenedShared if plan.narrow else Shared)(plan, dtype)
+    kinds = (WholeWarpgroup, WidenedWhole) if plan.alone else (PackedWarpgroup, WidenedPart)
+    computes = warpgroup_of(plan, *kinds, dtype)
+    shared = memory_of(plan)(plan, dtype)
     tid = reg.from_(ptx.special.tid.x(), u32)
     shared.initialise(tid == 0)
     maps = [tensor.tma_desc() for tensor in tensors]
@@ -146,8 +145,7 @@ def write(plan: Decode, dtype, stretch, tensors, out, sums):
     with ptx.else_():
         if plan.groups > 1:
             ptx.setmaxnreg_inc(computing)
-        makes = of_queries(widened_kind(kind), dtype) if plan.narrow else kind
-        makes(plan, f16 if plan.narrow else dtype, shared, tid & 127, tid >> 7).run(stretch, None, *pointers)
+        computes(plan, plan.multiplied(dtype), shared, tid & 127, tid >> 7).run(stretch, None, *pointers)
     ptx.ret()
 
 
@@ -266,7 +264,3 @@ class WidenedPart(ScaledRows, PackedWarpgroup):
 
 class WidenedWhole(ScaledRows, WholeWarpgroup):
     """A `WholeWarpgroup` with such keys."""
-
-
-def widened_kind(kind):
-    return WidenedPart if kind is PackedWarpgroup else WidenedWhole

@@ -85,14 +85,6 @@ def beside_of(dtype, plan: Forward) -> dict:
     return bias | ({"SINKS": Tile("H", f32)} if plan.sinks else {})
 
 
-def keys_of(dtype, plan: Forward, width: str) -> Tile:
-    """k or v of a cache, (B, HK, N, width), or its pages, (PAGES, page, HK, width)."""
-    sizes, box = ("B", "HK", "N"), (1, 1, plan.keys, WIDE)
-    if plan.page:
-        sizes, box = ("PAGES", plan.page, "HK"), (1, plan.page_rows, 1, WIDE)
-    return Tile(*sizes, width, dtype, tma_box=box, packed=False, tma_swizzle="128B")
-
-
 def write(plan: Forward, dtype, tiles, tensors, sums, computes=None, memory=None):
     """Writes the body.  `computes`: the class of the warpgroups that do not fetch, Warpgroup by default; `memory`: that of Shared."""
     shared = (memory or Shared)(plan, dtype)

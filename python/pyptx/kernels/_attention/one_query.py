@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg, smem
 from pyptx.kernels._attention.plan import options_of
-from pyptx.kernels._attention.softmax import UNSEEN
+from pyptx.kernels._attention.softmax import UNSEEN, power
 from pyptx.kernels._attention.tiles import apply, signed, take_scalars
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import LOG2_E, divided, narrowed, quotient, smem_address, widened
@@ -448,8 +448,3 @@ class Gradient(Lanes):
 def base_of(largest):
     """What is subtracted from exponents: the largest, or 0 where no key is seen."""
     return apply(f32, ptx.inst.selp.f32, 0.0, largest, largest < UNSEEN)
-
-
-def power(exponent, base):
-    """2^(exponent - base)."""
-    return apply(f32, ptx.inst.ex2.approx.ftz.f32, apply(f32, ptx.inst.sub.f32, exponent, base))

@@ -38,9 +38,8 @@ __all__ = ["in_parts", "of_cache", "of_few_queries", "share_keys"]
 
 LEAST = 128  # keys of a part
 BYTES = 3.5e6  # that memory moves in a microsecond
-BESIDE = [
-    each for each in range(64, 0, -1) if 128 % each <= 4
-]  # heads that may be rows of a tile of 128, most of which they fill
+# Heads that may be rows of a tile of 128, most of which they fill.
+BESIDE = [each for each in range(64, 0, -1) if 128 % each <= 4]
 
 
 def of_few_queries(call: Call):

@@ -8,22 +8,22 @@ in shared memory (_attention/widened.py).
 from dataclasses import dataclass
 
 from pyptx import Tile, kernel, ptx, reg
-from pyptx.kernels._attention.forward import Warpgroup, beside_of, keys_of, write
+from pyptx.kernels._attention.forward import Warpgroup, beside_of, write
 from pyptx.kernels._attention.plan import WIDE, options_of
 from pyptx.kernels._attention.results import Lines, clear_rows
 from pyptx.kernels._attention.tiles import Divisor, apply, bounds_of, sequence_of, signed
 from pyptx.kernels._attention.widened import (
     ScaledRows,
     Widened,
-    WidenedShared,
     WidenedTiles,
-    narrow_keys_of,
-    of_queries,
+    keys_of,
+    memory_of,
     scales_of,
-)  # fmt: skip
+    warpgroup_of,
+)
 from pyptx.kernels._epilogue import with_tensors
 from pyptx.kernels._registers import quotient
-from pyptx.types import f16, f32, s32, u32, u64
+from pyptx.types import f32, s32, u32, u64
 
 __all__ = ["Prefill", "prefill_kernel"]
 
@@ -67,7 +67,7 @@ def prefill_kernel(dtype, plan: Prefill):
         box = (max(1, rows // plan.beside), plan.beside, WIDE)
         return Tile("M", "H", width, dtype, tma_box=box, packed=False, tma_swizzle="128B")
 
-    sequences, sizes = "SEQUENCES" if plan.page else "B", (("D", plan.width), ("DV", plan.values))
+    sequences = "SEQUENCES" if plan.page else "B"
     more = scales_of(plan) | beside_of(dtype, plan) | {"BEGINS": Tile("P", s32), "LENGTHS": Tile(sequences, s32)}
     if plan.page:
         more["TABLE"] = Tile(sequences, "T", s32)
@@ -75,14 +75,11 @@ def prefill_kernel(dtype, plan: Prefill):
     def body(Q, K, V, OUT, LSE, BEGINS, LENGTHS, TABLE=None, SINKS=None, SCALE_K=None, SCALE_V=None):
         tiles = CachedTile(plan, *ptx.global_ptrs(BEGINS, LENGTHS, *([TABLE] if plan.page else [])))
         tiles.take(sinks=SINKS, scale_k=SCALE_K, scale_v=SCALE_V)
-        if plan.narrow:
-            write(plan, f16, tiles, (Q, K, V, OUT), LSE, of_queries(WidenedRows, dtype), WidenedShared)
-        else:
-            write(plan, dtype, tiles, (Q, K, V, OUT), LSE, PackedRows)
+        computes = warpgroup_of(plan, PackedRows, WidenedRows, dtype)
+        write(plan, plan.multiplied(dtype), tiles, (Q, K, V, OUT), LSE, computes, memory_of(plan))
 
-    keys = [narrow_keys_of(plan, *each) if plan.narrow else keys_of(dtype, plan, each[0]) for each in sizes]
     return kernel(
-        in_specs=(queries("D", plan.rows), *keys, *more.values()),
+        in_specs=(queries("D", plan.rows), *keys_of(dtype, plan), *more.values()),
         out_specs=(queries("DV", 64), Tile("H", "M", f32)),
         raw_params=plan.scalars,
         grid=lambda H, M, P: (H // plan.beside * (M // plan.tile_queries + P - 1), 1, 1),

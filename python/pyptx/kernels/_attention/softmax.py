@@ -14,7 +14,7 @@ from pyptx.kernels._attention.tiles import apply, signed
 from pyptx.kernels._registers import LOG2_E, widened
 from pyptx.types import b16, b32, f32, s32, u32, u64
 
-__all__ = ["Softmax", "cap_scaled", "over_row"]
+__all__ = ["UNSEEN", "Softmax", "cap_scaled", "over_row", "power"]
 
 LEAST = -(2**31)
 # Exponents of 2 below which keys do not count: from there on a base is rounded by more than exponentials have room for.
@@ -312,6 +312,11 @@ def cap_scaled(scores, scale, cap):
         ptx.inst.mul.rn.f32(each, each, down)
         ptx.inst.tanh.approx.f32(each, each)
         ptx.inst.mul.rn.f32(each, each, up)
+
+
+def power(exponent, base):
+    """2^(exponent - base)."""
+    return apply(f32, ptx.inst.ex2.approx.ftz.f32, apply(f32, ptx.inst.sub.f32, exponent, base))
 
 
 def over_row(into, values, combine):

@@ -10,15 +10,14 @@ from types import SimpleNamespace
 
 from pyptx import Tile, ptx, reg, smem
 from pyptx.kernels._attention.forward import Shared
-from pyptx.kernels._attention.plan import Forward
+from pyptx.kernels._attention.plan import WIDE, Forward
 from pyptx.kernels._attention.softmax import cap_scaled
 from pyptx.kernels._attention.tiles import Tiles, apply
 from pyptx.kernels._registers import LOG2_E, narrowed, widened
 from pyptx.types import b16, b32, bf16, e4m3, f16, f32, u32
 
 __all__ = [
-    "ScaledRows", "Widened", "WidenedShared", "WidenedTiles", "as_f16", "narrow_keys_of", "of_queries", "power_below",
-    "scales_of",
+    "ScaledRows", "Widened", "WidenedTiles", "as_f16", "keys_of", "memory_of", "power_below", "scales_of", "warpgroup_of",
 ]  # fmt: skip
 
 WARPS = 3  # of a CTA that widen
@@ -47,6 +46,10 @@ class Widened(Forward):
     def bytes(self) -> int:
         return super().bytes + self.narrow * self.narrow_stages * self.keys * (self.width + self.values)
 
+    def multiplied(self, dtype):
+        """The type of what tensor cores multiply, where queries and results are of `dtype`."""
+        return f16 if self.narrow else dtype
+
     @property
     def copies(self):
         """What `fetch` reads of a plan, with the rings of e4m3 as those of k and v."""
@@ -64,12 +67,18 @@ def scales_of(plan: Widened) -> dict:
     return {"SCALE_K": Tile("SK", f32), "SCALE_V": Tile("SV", f32)} if plan.scaled else {}
 
 
-def narrow_keys_of(plan: Widened, name: str, width: int) -> Tile:
-    """`keys_of` in e4m3: a copy brings all columns."""
-    sizes, box = ("B", "HK", "N"), (1, 1, plan.keys, width)
-    if plan.page:
-        sizes, box = ("PAGES", plan.page, "HK"), (1, plan.page_rows, 1, width)
-    return Tile(*sizes, name, e4m3, tma_box=box, packed=False)
+def keys_of(dtype, plan: Widened) -> list[Tile]:
+    """The Tiles of k and v of a cache, (B, HK, N, D) and (B, HK, N, DV), or of its pages, (PAGES, page, HK, D) and so on.  In e4m3 a copy brings all
+    columns."""
+    sizes = ("PAGES", plan.page, "HK") if plan.page else ("B", "HK", "N")
+    lies = {} if plan.narrow else {"tma_swizzle": "128B"}
+
+    def tile(name: str, width: int) -> Tile:
+        columns = width if plan.narrow else WIDE
+        box = (1, plan.page_rows, 1, columns) if plan.page else (1, 1, plan.keys, columns)
+        return Tile(*sizes, name, e4m3 if plan.narrow else dtype, tma_box=box, packed=False, **lies)
+
+    return [tile("D", plan.width), tile("DV", plan.values)]
 
 
 class WidenedTiles(Tiles):
@@ -191,17 +200,6 @@ class Widener:
             ptx.inst.st.shared.v4.b32(ptx.addr(to ^ 16, offset), halves[4:])
 
 
-def of_queries(kind, dtype):
-    """What makes warpgroups of a kind whose queries and results have another type than products."""
-
-    def made(*arguments):
-        rows = kind(*arguments)
-        rows.result_type = dtype
-        return rows
-
-    return made
-
-
 class ScaledRows:
     """Methods of a warpgroup whose rows have numbers of their own that scores are multiplied by; before `Softmax` among its bases."""
 
@@ -265,6 +263,24 @@ class ScaledRows:
         if self.plan.scaled:
             ptx.inst.mul.rn.f32(scale, scale, self.of_values)
         return scale
+
+
+def memory_of(plan: Widened):
+    """The class of a CTA's memory."""
+    return WidenedShared if plan.narrow else Shared
+
+
+def warpgroup_of(plan: Widened, kind, widened_kind, dtype):
+    """What makes the warpgroups that compute: `kind`, or, beside keys that were e4m3, `widened_kind`, with queries and results of `dtype`."""
+    if not plan.narrow:
+        return kind
+
+    def made(*arguments):
+        rows = widened_kind(*arguments)
+        rows.result_type = dtype
+        return rows
+
+    return made
 
 
 def power_below(value):

@@ -9,6 +9,7 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 
+from pyptx.kernels._matmul.exchange import Exchange
 from pyptx.kernels._matmul.store import chunk_of
 from pyptx.kernels._matmul.tiles import CLUSTERS, ROW, Config
 
@@ -184,7 +185,7 @@ class Cost:
         self.high, self.wide, self.at_once = c.bm * c.cm, c.bn * c.cn, CLUSTERS[c.ctas]  # of a cluster
         self.longer, besides = SHALLOW if c.stages == 3 else (1, 0)
         if c.parts > 1:
-            besides += EXCHANGED[c.share] + GOT * landing(c)
+            besides += EXCHANGED[c.share] + GOT * Exchange.of(c).landing
         of_step = functools.partial(step_microseconds, c.bm, c.bn, whole)
         self.steps = [[of_step(sharing(c, wide, aligned)) for wide in (False, True)] for aligned in (False, True)]
         stored = 0 if c.once else STORED * (c.bm / 64) * (c.bn / chunk_of(c.bn, bits)[0])
@@ -315,13 +316,10 @@ def with_stages(c: Config, whole: bool, plain: bool, bits: int) -> Config:
     return replace(c, stages=min(most, room // ((c.bm + wide) * ROW)), overlap=bits == 16)
 
 
-def landing(c: Config) -> int:
-    """Bytes of what other parts of K leave a CTA."""
-    return (c.parts - 1) * c.bm * c.bn * 4 // c.parts
-
-
 def with_one_tile(c: Config, whole: bool) -> Config:
     """The configuration for clusters that have one tile each, with as many stages as there is room for.  whole: not if copies of a tile's columns
     are blocks of 64 of them, as of B (K, N)."""
     wide = c.bn if whole else -(-c.bn // 64) * 64
-    return replace(c, stages=(ROOM - landing(c)) // ((c.bm + wide) * ROW), overlap=False, swing=False, once=True)
+    return replace(
+        c, stages=(ROOM - Exchange.of(c).landing) // ((c.bm + wide) * ROW), overlap=False, swing=False, once=True
+    )

@@ -8,7 +8,7 @@ import functools
 from dataclasses import dataclass
 
 from pyptx import ptx, reg
-from pyptx.kernels._matmul.tiles import WORD, address, copied
+from pyptx.kernels._matmul.tiles import WARPGROUP, WORD, Config, address, copied
 from pyptx.types import PtxType, u32
 
 __all__ = ["Exchange"]
@@ -21,6 +21,11 @@ class Exchange:
     parts: int
     groups: int
     threads: int
+
+    @classmethod
+    def of(cls, c: Config) -> "Exchange":
+        """That of clusters with tiles."""
+        return cls(c.parts, c.bm // 64 // c.consumers * c.bn // 8, WARPGROUP * c.consumers)
 
     @property
     def most(self) -> int:

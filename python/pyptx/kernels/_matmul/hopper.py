@@ -41,6 +41,7 @@ from pyptx.kernels._matmul.tiles import (
     Ring,
     Tiles,
     address,
+    clear_behind,
     copied,
     fetch_maps,
     keep_ends,
@@ -78,7 +79,7 @@ class Product:
         self.acc_type = s32 if a.dtype == s8 else f32
         self.stage_bytes = a.bytes + b.bytes
         self.blocks = c.bm // 64 // c.consumers  # blocks of 64 rows that a consumer has
-        self.exchange = Exchange(c.parts, self.blocks * c.bn // 8, WARPGROUP * c.consumers)
+        self.exchange = Exchange.of(c)
         self.stored = self.columns // c.parts  # columns of C that a CTA stores
         self.chunk, self.swizzled = chunk_of(c.bn // c.parts, out.bits)
         self.swizzled |= c.turned  # the parts of turned tiles are 128 bytes wide
@@ -214,22 +215,14 @@ class Product:
             if c.parts > 1:
                 self.exchange.expect(self.part, self.landed)
         if c.few:
-            self.clear_behind(thread)
+            blocks = range(0, c.stages * self.stage_bytes, self.stage_bytes)
+            clear_behind(self.ring, blocks, c.bm, thread, self.threads)
         if c.share > 1:
             ptx.cluster.sync()
         else:
             ptx.bar.sync(0)
         if c.parts > 1:
             ptx.cluster.arrive()  # from here on others may leave their parts
-
-    def clear_behind(self, thread):
-        """Zeros in the rows of A that are not copied."""
-        zero, rows = reg.scalar(b32, init=0), ptx.param(u32, "M")
-        to, words = address(self.ring) + rows * ROW, (self.c.bm - rows) * (ROW // WORD)
-        for at in ptx.range_(thread, words, self.threads, dtype=u32):
-            for stage in range(self.c.stages):
-                ptx.inst.st.shared.v4.b32(ptx.addr(to + at * WORD, stage * self.stage_bytes), [zero] * 4)
-        ptx.fence.proxy_async_shared_cta()
 
     def tiles(self, role: str) -> Tiles:
         if self.grouped:

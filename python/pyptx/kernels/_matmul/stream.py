@@ -24,13 +24,14 @@ from pyptx.kernels._matmul.tiles import (
     Operand,
     Ring,
     address,
+    clear_behind,
     copied,
     fetch_maps,
     mask,
     quotient,
 )
 from pyptx.kernels._registers import narrowed
-from pyptx.types import PtxType, b32, bf16, f32, s8, s32, u8, u32, u64
+from pyptx.types import PtxType, bf16, f32, s8, s32, u8, u32, u64
 
 __all__ = ["StreamConfig", "stream_kernel"]
 
@@ -203,23 +204,15 @@ class Stream:
                 ptx.mbarrier.init(self.landed[0], 1)
             ptx.fence.mbarrier_init()
         if c.exact:
-            self.clear(thread)
+            of_a = range(c.deep * self.b.bytes, self.stage_bytes, self.block_of_a)
+            blocks = [stage * self.stage_bytes + block for stage, block in itertools.product(range(c.stages), of_a)]
+            clear_behind(self.ring, blocks, c.lines, thread, c.threads)
         if c.share > 1:
             ptx.cluster.sync()
         else:
             ptx.bar.sync(0)
         if c.apart:
             ptx.cluster.arrive()  # from here on others may leave their parts
-
-    def clear(self, thread):
-        """Zeros in the lines of A that are not copied, a word of each block in a thread's turn."""
-        c, zero, m = self.c, reg.scalar(b32, init=0), ptx.param(u32, "M")
-        to = address(self.ring) + (c.deep * self.b.bytes) + m * ROW
-        for at in ptx.range_(thread, (c.lines - m) * (ROW // WORD), c.threads, dtype=u32):
-            for stage, block in itertools.product(range(c.stages), range(c.deep)):
-                there = ptx.addr(to + at * WORD, stage * self.stage_bytes + block * self.block_of_a)
-                ptx.inst.st.shared.v4.b32(there, [zero] * 4)
-        ptx.fence.proxy_async_shared_cta()
 
     @property
     def copied_bytes(self):

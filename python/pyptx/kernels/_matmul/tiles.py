@@ -3,6 +3,7 @@ and which tiles a cluster takes."""
 
 import functools
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,8 +13,8 @@ from pyptx.kernels._registers import quotient
 from pyptx.types import PtxType, b16, b32, f32, pred, s32, tf32, u32, u64
 
 __all__ = [
-    "CLUSTERS", "ENDS", "MOST_GROUPS", "MULTIPROCESSORS", "ROW", "WARPGROUP", "WORD", "Config", "Groups", "Operand", "Place", "Ring", "Tiles", "address", "copied",
-    "fetch_maps", "keep_ends", "kernel_of_tiles", "mask", "of_batch", "quotient", "within",
+    "CLUSTERS", "ENDS", "MOST_GROUPS", "MULTIPROCESSORS", "ROW", "WARPGROUP", "WORD", "Config", "Groups", "Operand", "Place", "Ring", "Tiles", "address",
+    "clear_behind", "copied", "fetch_maps", "keep_ends", "kernel_of_tiles", "mask", "of_batch", "quotient", "within",
 ]  # fmt: skip
 
 MULTIPROCESSORS = 132  # of an H200
@@ -293,6 +294,16 @@ class Groups(Tiles):
         t += self.step
         ptx.bra(again)
         ptx.label(done)
+
+
+def clear_behind(ring, blocks: Sequence[int], lines: int, thread, threads: int):
+    """Zeros in the rows of A behind the M that are copied; `blocks`: where A has so many lines in the ring."""
+    zero, m = reg.scalar(b32, init=0), ptx.param(u32, "M")
+    to = (address(ring) + blocks[0] if blocks[0] else address(ring)) + m * ROW
+    for at in ptx.range_(thread, (lines - m) * (ROW // WORD), threads, dtype=u32):
+        for block in blocks:
+            ptx.inst.st.shared.v4.b32(ptx.addr(to + at * WORD, block - blocks[0]), [zero] * 4)
+    ptx.fence.proxy_async_shared_cta()
 
 
 def kernel_of_tiles(body, name: str, at_once: int, threads: int, lines: int, arch: str):
